@@ -96,7 +96,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    /// Do a part of the work of another process of ctxfs.
+    /// Do part of the work of another ctxfs process.
     #[command(hide = true)]
     Helper {
         #[arg(value_parser = |text: &str| serde_json::from_str::<Role>(text))]
@@ -108,15 +108,15 @@ pub(crate) enum Command {
 ///
 /// Settings come from `/etc/ctxfs.toml`, `ctxfs.toml` in `$XDG_CONFIG_HOME/ctxfs` (or else
 /// `~/.config/ctxfs`), `ctxfs.toml` in the store, the file given with --config, environment
-/// variables and flags. Later ones override earlier ones. The store's file cannot set what sends
-/// data, names keys or grants a right. The output is a valid settings file.
+/// variables and flags. Later ones override earlier ones. The store's file cannot contain a setting
+/// that sends data, names keys or grants a right. The output is a valid settings file.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Print the limits for the outputs of this tool: `server/tool` or `tool`.
+    /// Print the limits for the outputs of this tool, given as `server/tool` or `tool`.
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
 
-    /// Print a template with every setting, its allowed values and its default; read no files.
+    /// Print a template with every setting, its allowed values and its default. Read no files.
     #[arg(long)]
     pub(crate) defaults: bool,
 }
@@ -141,7 +141,7 @@ pub(crate) struct DoctorArgs {
 /// reads the views beside them. Leaves nothing behind.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Keep the mount, to look around in.
+    /// Leave the mount running, to look around in it.
     #[arg(long)]
     pub(crate) keep: bool,
 }
@@ -164,10 +164,10 @@ pub(crate) struct ManArgs {
 
 /// Show conversations and outputs in a browser.
 ///
-/// Prints the address of the page, with a token that lets a browser in, and serves it until it is
-/// interrupted. The page is read-only: nothing can be changed through it. It listens on this
-/// machine alone unless --listen says otherwise, and gives up every file but the store, which it
-/// can only read.
+/// Prints the address of the page, with a token that lets a browser in, and serves the page until
+/// the command is interrupted. The page is read-only: nothing can be changed through it. The server
+/// listens only on this machine unless --listen says otherwise. It gives up access to all files
+/// except those of the store, which it can only read.
 ///
 /// Examples: `ctxfs web --open`; `ctxfs web --listen 8080 --only c7`;
 /// `ctxfs web --export c7-for-ann c7`
@@ -188,7 +188,7 @@ pub(crate) struct WebArgs {
     pub(crate) only: Option<String>,
 
     /// Write a conversation as files to this directory, which must be empty or missing, and serve
-    /// nothing. `index.html` in it opens from a disk, without a server and without a script.
+    /// nothing. A browser can open `index.html` in it without a server or scripts.
     #[arg(long, value_name = "DIR", requires = "conversation")]
     pub(crate) export: Option<PathBuf>,
 

@@ -1,6 +1,6 @@
-//! The confinement of the server. After the server has mounted and opened its store, it gives up
-//! all other access. This limits what a hostile output could do by exploiting a bug in the code
-//! that reads it.
+//! The confinement of the server. After mounting and opening its store, the server gives up all
+//! access that serving does not need. This limits the damage if a hostile output exploits a bug in
+//! the code that reads it.
 //!
 //! | given up | by |
 //! |---|---|
@@ -13,8 +13,8 @@
 //!
 //! Confinement applies to the calling thread and to the threads and processes that it starts later.
 //! The server therefore confines itself while it has one thread. The watchdogs are started earlier
-//! and stay unconfined. A kernel may lack Landlock, so the restrictions in effect are determined by
-//! trying.
+//! and stay unconfined. A kernel may lack Landlock. To determine the restrictions in effect, the
+//! server therefore tries forbidden operations.
 
 use std::fs::{self, File};
 use std::io;
@@ -54,8 +54,8 @@ pub(crate) fn reader(store: BorrowedFd<'_>) -> Confinement {
 }
 
 /// Confines this thread, and everything that it starts later, to the network and to files that
-/// connections need, such as certificates. If the thread runs as root, it changes to the user
-/// `nobody` if that user exists.
+/// connections need, such as certificates. A thread that runs as root changes to the user `nobody`,
+/// if that user exists.
 pub(crate) fn network() -> anyhow::Result<()> {
     warned("user", leave_root().map_err(Into::into));
     keep_capabilities(NO_CAPABILITIES)?;
@@ -63,12 +63,12 @@ pub(crate) fn network() -> anyhow::Result<()> {
     restrict_to_network(&[])
 }
 
-/// Confines this thread, and everything that it starts later, to a bucket. If the bucket is a
-/// `directory`, access is limited to it. Otherwise access is limited to the network, files that
-/// connections need, and `keys`.
+/// Confines this thread, and everything that it starts later, to a bucket. If the bucket is the
+/// directory `directory`, access is limited to that directory. Otherwise access is limited to the
+/// network, files that connections need, and `keys`.
 ///
-/// If the thread runs as root, it changes to the user `nobody`, unless it has to read or write
-/// files of root.
+/// A thread that runs as root changes to the user `nobody`, unless it has to read or write files of
+/// root.
 pub(crate) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Result<()> {
     if directory.is_none() && keys.is_empty() {
         warned("user", leave_root().map_err(Into::into));
@@ -170,8 +170,8 @@ const PROGRAM: &str = "/proc/self/exe";
 /// added last.
 pub(crate) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
 
-/// The needs of a confined server: its store, kernel passthrough, and an abstract socket on which
-/// systemd may wait.
+/// The needs of a confined server: access to its `store`, kernel `passthrough` if it is used, and
+/// `abstract_sockets` if systemd waits on one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerNeeds<'a> {
     pub(crate) store: BorrowedFd<'a>,
@@ -298,8 +298,8 @@ fn restrict(rules: RulesetCreated) -> anyhow::Result<Option<i32>> {
     }
 }
 
-/// Determines what this thread can still do by trying it. `landlock` is the version of Landlock, if
-/// it was applied.
+/// Returns the restrictions in effect for this thread, and tries forbidden operations to find them.
+/// `landlock` is the version of Landlock, if it was applied.
 pub(crate) fn confinement(landlock: Option<i32>) -> Confinement {
     Confinement {
         landlock,

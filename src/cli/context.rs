@@ -46,8 +46,8 @@ impl Context {
     }
 }
 
-/// Ends a command that has done everything else. Prints the places of the store that the command
-/// could not read, and fails if there are any, as `find` and `du` do.
+/// Called at the end of a command. Prints the places of the store that the command could not read,
+/// and fails if there are any, as `find` and `du` do.
 pub(crate) fn report_unread(unread: &UnreadPlaces, context: &mut Context) -> anyhow::Result<()> {
     let hint = "the rest is done; make it readable for this user, or remove it";
     report_unread_with(unread, hint, context)

@@ -1,5 +1,5 @@
-//! Creates engines from the settings: their options, their language models, and the processes of
-//! their filters.
+//! Creates engines from the settings, with their options and language models. Also runs the jq
+//! filters of engines in separate processes.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use ctxfs_models::extract::{LanguageModel, Models, TargetSettings};
 use ctxfs_models::llm::{HttpModel, UnusableModel};
 
 /// Returns the options of an engine whose readers see the tree at `root`. If `root` is the root of
-/// a single conversation, `id` is the id of that conversation.
+/// a single conversation, `id` is the id of that conversation, and otherwise `id` is ignored.
 pub(crate) fn options(
     settings: &Arc<Settings>,
     root: &Root,

@@ -1,7 +1,8 @@
-//! Access to the environment. No other module reads environment variables, with four exceptions:
-//! printing honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`, the notification of systemd uses
-//! `NOTIFY_SOCKET`, `confine` allows the files in `SSL_CERT_FILE` and `SSL_CERT_DIR`, and
-//! `mcp::servers` looks up the variables in `${VAR}` references of a servers file.
+//! Access to the environment. No other module reads environment variables, with five exceptions:
+//! `args` lets clap read `CTXFS_CONFIG` and `CTXFS_CONVERSATION`, printing honours `NO_COLOR`,
+//! `CLICOLOR` and `CLICOLOR_FORCE`, the notification of systemd uses `NOTIFY_SOCKET`, `confine`
+//! allows the files in `SSL_CERT_FILE` and `SSL_CERT_DIR`, and `mcp::servers` looks up the
+//! variables in `${VAR}` references of a servers file.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::path::PathBuf;
@@ -14,8 +15,8 @@ pub(crate) const REDACT: &str = "CTXFS_REDACT";
 pub(crate) const QUOTA: &str = "CTXFS_QUOTA";
 pub(crate) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
 
-/// The socket on which systemd waits for a message that the server is ready. Child processes must
-/// not inherit this variable.
+/// Names the socket on which systemd waits for the message that the server is ready. Child
+/// processes must not inherit this variable.
 pub(crate) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 const PAGER: &str = "PAGER";
@@ -101,8 +102,8 @@ pub(crate) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
-/// Returns the environment for a server that is given as a command after `--`: the whole
-/// environment of this process, without the settings of ctxfs.
+/// Returns the environment for a server that is given as a command after `--`: the environment of
+/// this process without `NOTIFY_SOCKET` and the variables of ctxfs.
 pub(crate) fn of_servers() -> Vec<(OsString, OsString)> {
     let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(b"CTXFS_");
     std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
@@ -116,7 +117,7 @@ pub(crate) fn of_listed_servers() -> Vec<(OsString, OsString)> {
 }
 
 /// Returns the API key in `variable`, the variable that the settings name for a model. Returns
-/// `None` if it is not set or empty.
+/// `None` if the variable is empty or not set.
 pub(crate) fn key(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|key| !key.is_empty())
 }
@@ -158,8 +159,8 @@ pub(crate) fn of_remote_process() -> Vec<(OsString, OsString)> {
     stores.chain(also).collect()
 }
 
-/// Returns the directories of the files from which the clients of object stores read keys
-/// repeatedly. Whole directories are returned because such a file may be replaced by a new file.
+/// Returns the directories of the key files that the clients of object stores read again and again.
+/// Access to the files alone is not enough, because a key file may be replaced by a new file.
 pub(crate) fn key_directories() -> Vec<PathBuf> {
     const FILES: [&str; 3] = [
         "AWS_WEB_IDENTITY_TOKEN_FILE",

@@ -64,8 +64,8 @@ pub(crate) enum Role {
     ProbeMount(#[serde(with = "path_text")] PathBuf),
 }
 
-/// The mount that a watchdog clears, and the bucket for which it may start a process. A spare
-/// watchdog clears the mount a moment after the other one.
+/// The mount that a watchdog clears, and the bucket for which the watchdog may start a process. A
+/// spare watchdog clears the mount a moment after the other one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Watch {
     #[serde(with = "path_text")]
@@ -139,10 +139,10 @@ impl Role {
 
     /// Returns the command that starts the process in `/`.
     ///
-    /// The process inherits the environment, with two exceptions. `AskBucket` gets only the
-    /// variables that connections to buckets need. `LookBeside`, which reads records of other
-    /// hosts, gets none. A process that must outlive an interrupt from the terminal of its starter
-    /// gets its own process group.
+    /// The process inherits the environment without `NOTIFY_SOCKET`, with two exceptions.
+    /// `AskBucket` gets only the variables that connections to buckets need. `LookBeside`, which
+    /// reads records of other hosts, gets no variables. A process that must outlive an interrupt
+    /// from the terminal of its starter gets its own process group.
     pub(crate) fn command(&self) -> Command {
         let [program, words @ ..] = self.words();
         let mut command = Command::new(program);
@@ -167,12 +167,12 @@ impl Role {
         self.command().stdin(socket).stdout(Stdio::null()).spawn()
     }
 
-    /// Sets the name that tools show for this process.
+    /// Prepares this process for its role. Sets the name that tools show for the process.
     ///
     /// A process that reads data from others closes all file descriptors except the standard ones.
-    /// A process that serves until the end of its socket logs warnings. It also ignores the signals
-    /// that a terminal or systemd sends to all processes of a mount, because its starter may still
-    /// need it.
+    /// A process that serves a socket until its end logs warnings. Such a process also ignores the
+    /// signals that a terminal or systemd sends to all processes of a mount, because its starter
+    /// may still need the process.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
         let _ = rustix::thread::set_name(self.names().1);
         if matches!(self, Self::LookBeside(_) | Self::AskBucket { .. } | Self::KeepOutput(_)) {
@@ -188,7 +188,7 @@ impl Role {
     }
 }
 
-/// Returns the socket to the starter of this process, which is standard input.
+/// Returns standard input, which is the socket to the starter of this process.
 pub(crate) fn starter_socket() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
@@ -232,16 +232,16 @@ const GRACE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// Child processes of this process. Each child serves the other end of a socket, and a separate
-/// thread waits for it.
+/// thread waits for the child to end.
 #[derive(Default)]
 pub(crate) struct Children(Vec<std::thread::JoinHandle<()>>);
 
 impl Children {
-    /// Waits for `child` on a separate thread. The child should end when the other end of `socket`,
-    /// its standard input, is closed. If the child still runs a second later, it hangs or is
-    /// stopped, and is killed.
+    /// Waits for `child` on a separate thread. `socket` is the standard input of the child, which
+    /// should end when the other end of the socket is closed. A child that still runs a second
+    /// later hangs or is stopped, and is killed.
     ///
-    /// Kernels before 5.3 have no pidfd. There the child is not killed.
+    /// On kernels before 5.3, which have no pidfd, the child is not killed.
     pub(crate) fn add(&mut self, child: Child, socket: OwnedFd) -> io::Result<()> {
         self.add_thread(move || wait_for_child(child, socket))
     }
@@ -252,8 +252,8 @@ impl Children {
         Ok(())
     }
 
-    /// Waits until all children have ended, for a few seconds at most. A process that waits for a
-    /// disk cannot be killed.
+    /// Waits until all children have ended, but at most a few seconds, because a process that waits
+    /// for a disk cannot be killed.
     pub(crate) fn finish(self) {
         let end = Instant::now() + GRACE * 4;
         while self.0.iter().any(|thread| !thread.is_finished()) && Instant::now() < end {

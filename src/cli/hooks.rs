@@ -36,8 +36,8 @@ pub struct Answer {
     pub action: Action,
 }
 
-/// Answers an event of `host`. An error means that nothing was stored and that the host keeps its
-/// own result.
+/// Answers an event of `host`. After an error, the host keeps its own result. The output may
+/// already be stored when the error occurs.
 pub fn answer(
     host: Host,
     event: &[u8],

@@ -1,8 +1,8 @@
 //! Logging, always to standard error. Standard error of a background server is a file, so that
 //! panics and messages of helper programs are also written to it.
 //!
-//! No level logs stored data: no content, no names of files, no queries. Libraries process all of
-//! these, so their records below `info` are logged only if a directive names the library.
+//! No level logs stored data: no content, no names of files, no queries. Libraries may log such
+//! data, so their records below `info` are logged only if a directive names the library.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
@@ -29,8 +29,8 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     })?)
 }
 
-/// Starts logging the records that `directives` select. `own` means that a file behind standard
-/// error belongs to the server, so that its size may be limited.
+/// Starts logging the records that `directives` select. If `own` is true and standard error is a
+/// file, that file is the log of this server, and its size is limited.
 pub(crate) fn start(directives: &str, own: bool) -> anyhow::Result<()> {
     let filter = filter(directives)?;
     let colours = std::io::stderr().is_terminal()

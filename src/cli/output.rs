@@ -37,7 +37,7 @@ pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     output.is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints a text to standard error that a person must see even if the output is JSON.
+/// Prints to standard error a text that the user must see even if the output is JSON.
 pub(crate) fn note(text: &str) {
     drop(writeln!(anstream::stderr(), "ctxfs: {text}"));
 }

@@ -65,7 +65,7 @@ impl RunningPage {
     }
 
     /// Returns the address of a conversation, or of the output at `path` in it. Returns `None` if
-    /// the page does not show it.
+    /// the page does not show the conversation.
     pub(crate) fn address(&self, id: Option<&Component>, path: Option<&str>) -> Option<String> {
         let Some(id) = id.map(Component::to_text) else { return Some(self.url.clone()) };
         if self.only.as_ref().is_some_and(|only| *only != id) {

@@ -10,7 +10,7 @@ const STYLE: &str =
     "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 const OPEN_STYLE: &str = "{msg} {decimal_bytes}, {decimal_bytes_per_sec}";
 
-/// Returns a bar that counts up to `total` bytes, if the total is known.
+/// Returns a bar that counts bytes, up to `total` if the total is known.
 pub(crate) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
     let template = if total.is_some() { STYLE } else { OPEN_STYLE };
     let style = ProgressStyle::with_template(template);
@@ -37,7 +37,7 @@ pub(crate) fn target(silent: bool) -> ProgressDrawTarget {
 const QUESTION_STYLE: &str = "{spinner} {msg}, {elapsed}";
 const TICK: Duration = Duration::from_millis(120);
 
-/// A line that shows the current cost of a question.
+/// A line that shows how much a question to a language model has cost so far.
 pub(crate) struct QuestionBar {
     bar: ProgressBar,
     tally: Mutex<ctxfs_models::extract::CallTally>,

@@ -115,8 +115,8 @@ pub(crate) struct PrintOptions<'a> {
     pub(crate) seen: bool,
 }
 
-/// Prints the text for the model: the output, unchanged except for masks, or its stand-in. Prints
-/// nothing if the output was `seen` already and is not replaced.
+/// Prints the text for the model: the output, unchanged except for masks, or its stand-in. If the
+/// terminal has already shown the output (`seen`) and the output is not replaced, prints nothing.
 pub(crate) fn print(
     output: &PutOutput,
     options: &PrintOptions<'_>,
@@ -171,8 +171,8 @@ pub(crate) fn new_call() -> String {
     Uuid::now_v7().to_string()
 }
 
-/// The conversation in which outputs are stored, and the engine for its store. The stand-ins
-/// contain paths to where the conversation is mounted.
+/// The conversation in which outputs are stored, and the engine for its store. Stand-ins name the
+/// paths at which the conversation is mounted.
 pub(crate) struct TargetConversation {
     pub(crate) engine: Arc<Engine>,
     pub(crate) conversation: Arc<Conversation>,
@@ -386,8 +386,8 @@ impl ReceiveError {
     }
 }
 
-/// Copies standard input to `sink`, and calls `finish` at its end. After an error, `sink` contains
-/// the part that was received before.
+/// Copies standard input to `sink`, and then calls `finish`, unless writing to `sink` has failed.
+/// After an error, `sink` contains the part that was received before.
 pub(crate) fn receive<W: Write>(
     sink: &mut W,
     finish: impl FnOnce(&mut W) -> io::Result<()>,

@@ -210,7 +210,7 @@ fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<Com
 // Maximum time to wait for the store, whose lock another process may hold for an unlimited time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The phase before the command starts, in which the store is opened. If it takes more than 10
+/// The phase before the command starts, in which the store is opened. If this takes more than 10
 /// seconds, the command runs without ctxfs.
 struct Preparation {
     is_decided: Arc<AtomicBool>,
@@ -244,8 +244,9 @@ impl Preparation {
     }
 }
 
-/// A command that is run directly by `exec`, without ctxfs. `is_quiet` is true if a short output
-/// needs no notice (`--discard-short` or `--host`), because the length is not known after `exec`.
+/// A command that is run directly by `exec`, without ctxfs. Unless `is_quiet` is true, a notice
+/// says that the output is not stored. `is_quiet` is true with `--discard-short` or `--host`,
+/// unless standard error is a terminal: a short output would not be stored anyway.
 struct BareCommand {
     command: Vec<std::ffi::OsString>,
     is_quiet: bool,
@@ -303,12 +304,11 @@ fn hand_over(left: Vec<OpenOutput>, output: KeptOutput, store: &Path, cli: &Cli)
     Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned()))
 }
 
-/// Continues reading when a command has ended but background processes still write to its output.
-/// Stores the bytes that it reads from standard input, and also from standard output, which is
-/// opened for reading.
+/// Continues the logs of a command that has ended while background processes still write to its
+/// output. Standard input is the output of the command. If the command has a separate stream for
+/// errors, that stream is standard output, which is opened for reading.
 ///
-/// Has a session of its own, and none of the file descriptors that the caller of `ctxfs run` waits
-/// for.
+/// Runs in its own session, without the file descriptors that the caller of `ctxfs run` waits for.
 pub(crate) fn keep_output(output: &KeptOutput, cli: &Cli, context: &Context) -> anyhow::Result<()> {
     rustix::process::setsid()?;
     let settings = Arc::new(context.settings(cli, Vec::new())?);

@@ -96,8 +96,8 @@ const STALE: &str = "it changed meanwhile, or its bytes have left the bucket tha
                      this again, and if it stays so, `ctxfs remote check`";
 
 /// Opens the engine for `store`. The engine fetches missing conversations and bytes from other
-/// hosts. `root` is the root that texts of views name. If it is the root of a single conversation,
-/// `only` is the id of that conversation.
+/// hosts. `root` is the root of the paths in the text of views. If `root` is the root of a single
+/// conversation, `only` is the id of that conversation.
 pub(crate) fn open_engine(
     store: Store,
     root: &Root,

@@ -18,7 +18,7 @@
 //! | `terminal` | output for a terminal, and progress that overwrites itself |
 //! | `plain`, `plain_text` | the text of a terminal log, as input of the other modules |
 //!
-//! `ByteBlock` finds the positions of newlines once for all of them.
+//! `ByteBlock` finds the positions of newlines once for all machines.
 
 mod block;
 mod failure;
@@ -71,7 +71,7 @@ const SCANNED_BYTES: usize = 128 << 10;
 // block take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
 
-/// Number of bytes at the start of a content that [`is_binary`] and [`is_for_terminal`] examine.
+/// Number of bytes at the start of content that [`is_binary`] and [`is_for_terminal`] examine.
 pub const SNIFFED: usize = 64 << 10;
 
 /// Analyses one stream.
@@ -187,9 +187,9 @@ impl Analyzer {
         self.push_raw(block);
     }
 
-    /// Adds `block`, which was not analysed yet, to the first bytes of the stream. If these bytes
-    /// show that the stream was made for a terminal, analyses the bytes before `block` again as a
-    /// terminal log.
+    /// Appends `block`, which is not analysed yet, to the recorded first bytes of the stream. If
+    /// they show that the stream was made for a terminal, analyses the bytes before `block` again,
+    /// as a terminal log.
     fn look_for_terminal(&mut self, block: &[u8]) {
         let Some(mut start) = self.start.take() else { return };
         let before = start.len();
@@ -220,8 +220,8 @@ impl Analyzer {
         self.newlines.clear();
     }
 
-    /// Takes the next bytes as [`push`](Self::push) does, but on several threads. For at least a
-    /// megabyte, this is faster than [`push`](Self::push).
+    /// Takes the next bytes as [`push`](Self::push) does, but on several threads. This is faster if
+    /// `bytes` has at least a megabyte.
     pub fn push_side_by_side(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while self.start.is_some() && !rest.is_empty() {

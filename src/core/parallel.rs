@@ -30,8 +30,8 @@ const BOUNDS: PassBounds = PassBounds { results: 16 << 10, bytes: 16 << 20, rese
 /// `take` in order, on the calling thread. Stops when `take` returns `Break`.
 ///
 /// Each thread has its own state, created by `start`. `weight` returns the memory of a result in
-/// bytes. At most 16,384 results of 16 MiB in total wait for an earlier one. A panic in any of the
-/// functions ends the pass and is passed on.
+/// bytes. At most 16,384 results, with at most 16 MiB in total, wait for an earlier result. A panic
+/// in any of the functions ends the pass and is passed on.
 pub fn in_order<S, T: Send>(
     count: usize,
     threads: usize,
@@ -365,7 +365,8 @@ mod tests {
         in_order(0, 2, || (), |(), _| (), |()| 0, |(), _, ()| unreachable!());
     }
 
-    /// What is being made counts with its full size, and what is ready with what it keeps.
+    /// A result that is being made counts as `reserved` bytes, and a finished result as its own
+    /// weight.
     #[test]
     fn only_so_much_is_made_ahead() {
         let bounds = PassBounds { results: 128, bytes: 4000, reserved: 1000 };

@@ -38,8 +38,8 @@ const LINKS_SINCE: &str = "2025-06-18";
 // Client requests that 2026-07-28 removed.
 const REMOVED_METHODS: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-/// Memory in bytes for questions of servers that the client has not answered yet. Each question is
-/// charged at least `MIN_QUESTION_COST`, which also limits their number.
+/// Maximum memory, in bytes, that the questions of servers take until the client answers them. Each
+/// question is charged at least `MIN_QUESTION_COST`, which also limits their number.
 const QUESTION_BYTES: usize = 16 << 20;
 const MIN_QUESTION_COST: usize = 64 << 10;
 // Maximum number of notifications kept per subscription until the client has been told that the
@@ -94,16 +94,16 @@ impl ClientRequest {
     }
 }
 
-/// The part of the gateway that handles a client request: the server at an index, with the number
-/// of the request at this server, or the gateway itself.
+/// The handler of a client request: the gateway itself, or a server. `Upstream` holds the index of
+/// the server, and the number of the request at this server.
 #[derive(Clone, Copy)]
 pub(crate) enum Route {
     Upstream(usize, u64),
     Gateway,
 }
 
-/// The origin of a question to the client: a server, or the gateway itself, which waits at the
-/// other end of the channel.
+/// The origin of a question to the client: a server, or the gateway itself. The gateway waits for
+/// the answer at the other end of the channel.
 pub(crate) enum QuestionSource {
     Server(ServerQuestion),
     Gateway(oneshot::Sender<Message>),
@@ -116,9 +116,8 @@ pub(crate) struct ServerQuestion {
     pub(crate) id: String,
 }
 
-/// The capabilities of the server in a gateway with a single server, as declared in the last
-/// handshake. The gateway answers the requests for missing capabilities itself, if it has tools of
-/// its own.
+/// The capabilities that the only server of a gateway declared in the last handshake. If the
+/// gateway has tools of its own, it answers the requests for capabilities that the server lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) tools: bool,
@@ -137,9 +136,9 @@ pub(crate) struct HeldCall {
 /// The answer to a call, or the code and the text of its failure.
 pub(crate) type CallEnd = Result<Message, (i32, String)>;
 
-/// A request of a server of an older revision. It arrived while the client, of revision 2026-07-28,
-/// had no open call that could carry it. The client's next call that can provide this kind of
-/// input will carry it. `room` is the memory reserved for it.
+/// A request that a server of an older revision sent while the client, of revision 2026-07-28, had
+/// no open call to carry it. The next call of the client that supports this kind of input carries
+/// the request. `room` is the memory reserved for the request.
 pub(crate) struct EarlyQuestion {
     from: Arc<Upstream>,
     id: String,
@@ -229,13 +228,13 @@ impl ClientSession {
         self.table.lock().profile.clone().unwrap_or_default()
     }
 
-    /// Returns `None` if messages between the client and a server of era `server` are not
-    /// translated.
+    /// Compares the client's era with `server`, the era of a server. Returns `None` if messages
+    /// between the two are not translated.
     pub(crate) fn mismatch(&self, server: Option<Era>) -> Option<EraMismatch> {
         EraMismatch::of(self.era.get(), server)
     }
 
-    /// Returns a result of the gateway in the client's revision.
+    /// Returns `result`, a result of the gateway itself, in the form of the client's revision.
     pub(crate) fn own_result(&self, result: String) -> String {
         if self.is_modern() { with_first(modern_members(false), &result) } else { result }
     }

@@ -113,7 +113,7 @@ fn tool(name: &'static str, about: &'static str, properties: Value, required: &[
 }
 
 /// Runs a context tool and returns its result. Errors are worded for the model. Blocks on disk
-/// reads, and for `tool_output` on a language model.
+/// reads; `tool_output` also blocks on a language model.
 pub(crate) fn call(
     open: &GatewayConversation,
     (name, arguments): (&str, &Value),

@@ -157,7 +157,7 @@ enum Responder {
 }
 
 /// Decides which part of the gateway answers a request, by its method. `ping` and methods that the
-/// client's revision removed were answered before.
+/// client's revision removed are answered before this is called.
 fn responder(relay: &Relay, request: &ClientRequest) -> Responder {
     let text = |name: &str| request.params().text(name);
     let hub = relay.hub.as_ref();
@@ -255,8 +255,8 @@ async fn answer_by_hub(relay: Arc<Relay>, request: ClientRequest) {
     });
 }
 
-/// Sends a request to its server. `arguments` replaces the recorded arguments of a call whose
-/// references were resolved.
+/// Sends a request to its server. If the references in a call were resolved, `arguments` holds the
+/// arguments as the client sent them, for the record of the call.
 async fn route(relay: &Arc<Relay>, request: ClientRequest, arguments: Option<String>) {
     let found = match &relay.hub {
         Some(hub) => route::destination(relay, hub, &request),
@@ -272,9 +272,9 @@ async fn route(relay: &Arc<Relay>, request: ClientRequest, arguments: Option<Str
     }
 }
 
-/// Returns the only server as the destination. A tool of the server that has the name of a tool of
-/// the gateway is offered under another name. The edit restores the server's name in a call of such
-/// a tool.
+/// Returns the only server as the destination. If a tool of the server has the name of a tool of
+/// the gateway, the server's tool is offered under another name. In a call of such a tool, `edit`
+/// restores the server's own name.
 fn only_server(relay: &Relay, request: &ClientRequest) -> Result<Destination, RpcError> {
     let Some(upstream) = relay.upstreams.first() else {
         let text = format!("there is no `{}` here", request.method);

@@ -225,8 +225,9 @@ impl SessionInbox {
         relay.client.send(message.edited(edits)).await;
     }
 
-    /// Processes a cancellation by a server. A server of a revision before 2026-07-28 cancels its
-    /// question. A server of revision 2026-07-28 ends the subscription of the gateway.
+    /// Processes a cancellation that a server sent. With it, a server of a revision before
+    /// 2026-07-28 withdraws a question, and a server of revision 2026-07-28 ends the subscription
+    /// of the gateway.
     fn given_up(&self, from: &Arc<Upstream>, envelope: &Envelope, message: &Message) {
         let Some((id, _)) = request_id(envelope, message) else { return };
         if from.era.get() == Some(Era::Legacy) {

@@ -1,5 +1,5 @@
-//! Combines several servers, or one server behind the light index. The gateway answers the client
-//! itself.
+//! Combines several servers, or offers one server through the light index. The gateway answers the
+//! client itself.
 //!
 //! | module | content |
 //! |---|---|
@@ -63,9 +63,9 @@ struct KnownServer {
     catalog: Catalog,
 }
 
-/// The `initialize` parameters for the servers. `is_introduced` becomes true when the first answer
-/// to the client no longer waits for the servers. A server that is introduced later is announced by
-/// notifications.
+/// `parameters` are the parameters of `initialize` for the servers. The first answer to the client
+/// waits for the servers; `is_introduced` is true once this wait is over. A server that is
+/// introduced later is announced by notifications.
 #[derive(Default)]
 struct HubSession {
     parameters: Option<String>,

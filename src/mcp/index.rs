@@ -198,7 +198,7 @@ fn cut(sentence: &str) -> String {
     format!("{kept}...")
 }
 
-/// Returns the arguments that `schema` accepts on one line, required ones first.
+/// Returns one line with the arguments that `schema` accepts, required arguments first.
 ///
 /// Example: `owner: string, state?: "open" | "closed"`.
 pub(crate) fn signature(schema: &Value) -> String {

@@ -253,7 +253,7 @@ pub(crate) fn request(id: u64, method: &str, parameters: &str) -> String {
 }
 
 /// An error answer to a request: a JSON-RPC code, and a text for the user or the log. The request's
-/// id is added when it is sent.
+/// id is added when the error is sent.
 #[derive(Debug)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,

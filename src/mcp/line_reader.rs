@@ -169,7 +169,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// Observes lines that do not fit in memory. Deadlines can then wait for a message that is still
+/// Observes lines that do not fit in memory, so that deadlines can wait for a message that is still
 /// arriving.
 pub(crate) trait LongLines: Sync {
     fn arriving(&self, _is_arriving: bool) {}

@@ -1,5 +1,4 @@
-//! Manages a server process. The process starts with the first message for it, restarts for the
-//! next message after it died, and ends with the gateway.
+//! Manages the process of a server: its start, its restart and its end.
 
 use std::io;
 use std::pin::pin;
@@ -40,8 +39,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// server.
 ///
 /// `line` returns false if the server must be restarted. `late` fails requests whose deadline has
-/// passed. `lost` fails one request while the server keeps running. `failed` fails the pending
-/// requests of a server, or of a session at a server, that has ended.
+/// passed. `lost` fails one request while the server keeps running. `failed` fails the requests
+/// that were pending when the server ended.
 pub(crate) trait Inbox: Send + Sync + 'static {
     fn line(&self, from: &Arc<Upstream>, line: InputLine) -> impl Future<Output = bool> + Send;
 

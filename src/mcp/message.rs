@@ -111,7 +111,7 @@ impl Message {
         String::from_utf8_lossy(&spliced(&self.text, edits)).into_owned()
     }
 
-    /// Applies `edits`. An edit that covers a hole replaces it.
+    /// Applies `edits`. An edit that covers a hole replaces the hole.
     pub(crate) fn edited(self, edits: Vec<Edit>) -> Outgoing {
         if self.holes.is_empty() {
             return Outgoing::from(spliced(&self.text, edits));

@@ -24,10 +24,11 @@ pub struct ServerCommand {
 /// The options of a gateway, for all its sessions. The conversation and its limits come from a
 /// [`Shelf`](crate::Shelf).
 ///
-/// `context_tools` offers the gateway's own tools and resources, and `references` resolves
-/// references in arguments. Binary content of more than `max_binary` decoded bytes is stored. A
-/// server message of more than `max_result` bytes is an error. `guard_command` starts the guard
-/// process, which must call [`end_servers`](crate::process::end_servers) with its standard input.
+/// If `context_tools` is true, the gateway offers tools and resources of its own. If `references`
+/// is true, it resolves references in arguments. Binary content of more than `max_binary` decoded
+/// bytes is stored. A server message of more than `max_result` bytes is an error. `guard_command`
+/// starts the guard process, which must call [`end_servers`](crate::process::end_servers) with its
+/// standard input.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct GatewayOptions {

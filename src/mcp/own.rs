@@ -1,4 +1,4 @@
-//! Answers requests with the gateway's own tools and resources, and all requests if there is no
+//! Answers the requests for the gateway's own tools and resources, and all requests if there is no
 //! server.
 
 use std::sync::Arc;

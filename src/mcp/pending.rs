@@ -24,7 +24,7 @@ pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(25);
 
 const NUMBERS: u64 = 36_u64.pow(4);
 
-/// A request to a server that waits for its answer.
+/// A request that was sent to a server and is not answered yet.
 ///
 /// `client_id` is the client's id of the request. It is `None` for a request of the gateway itself
 /// and for a held call. Ids and progress tokens are kept as written. `translation` is set if client
@@ -37,9 +37,9 @@ pub(crate) struct PendingRequest {
     pub(crate) translation: Option<Box<Translation>>,
 }
 
-/// The processing of an answer. `Relay` passes it unchanged. `Handshake` and `Listing` add the
-/// entries of the gateway. `Call` sends the result through the store. `Shared` passes the answer to
-/// a session of a shared server, and `Own` to the gateway itself.
+/// The way in which an answer is processed. `Relay` passes the answer on unchanged. `Handshake` and
+/// `Listing` add the entries of the gateway. `Call` stores long parts of the result. `Shared`
+/// passes the answer to a session of a shared server, and `Own` to the gateway itself.
 pub(crate) enum PendingKind {
     Relay,
     Handshake,

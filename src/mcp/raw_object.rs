@@ -1,4 +1,5 @@
-//! Splits JSON objects into members that keep their text, and decodes JSON strings piece by piece.
+//! Splits JSON objects into members whose values stay as written, and decodes JSON strings piece by
+//! piece.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -81,7 +81,8 @@ impl Relay {
         self.client.send(message).await;
     }
 
-    /// Returns the server that talks to the client alone, without the hub.
+    /// Returns the only server. Returns `None` if a hub answers the client, or if there is no
+    /// server.
     pub(crate) fn only(&self) -> Option<&Arc<Upstream>> {
         self.upstreams.first().filter(|_| self.hub.is_none())
     }

@@ -48,8 +48,9 @@ impl Answered {
     }
 }
 
-/// Returns false if a result is certainly within the limits. Most results are, so this check does
-/// not access the disk.
+/// Returns true if a result may be over the limits, or if `mirror` is set, because results within
+/// the limits are then stored too. Does not access the disk, because most results are within the
+/// limits.
 pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
     let limits = shelf.source.limits(&answered.call.tool_name());
     if limits.mirror {
@@ -80,7 +81,7 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
 }
 
 /// Like [`treat`], for a result of the gateway itself. `max_inline_chars` does not apply, because
-/// an answer without a language model ends with a text that may be as long as a stand-in.
+/// `tool_output` without a language model returns a text that may be as long as a stand-in.
 pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
     let limits =
         Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };

@@ -1,8 +1,4 @@
 //! Protocol revisions, and how clients and servers describe themselves in each.
-//!
-//! In revisions up to 2025-11-25, `initialize` opens a session, and servers send requests to
-//! clients. Since 2026-07-28, each request describes its client in `_meta`, and a result can ask
-//! for input.
 
 pub(crate) mod translation;
 
@@ -24,8 +20,8 @@ pub(crate) const REQUEST_KEYS: [&str; 4] =
 const UNNAMED_CLIENT: &str = r#"{"name":"ctxfs","version":"1"}"#;
 
 /// The two kinds of revisions. Up to 2025-11-25 (`Legacy`), `initialize` opens a session, and
-/// servers send requests to clients. Since 2026-07-28 (`Modern`), each request describes its
-/// client, and a result can ask for input. The names are from the specification.
+/// servers send requests to clients. Since 2026-07-28 (`Modern`), each request describes its client
+/// in `_meta`, and a result can ask for input. The names are from the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -86,8 +82,8 @@ pub(crate) enum InputKind {
     Roots,
 }
 
-/// The kinds of input that a client declared to provide. A server that asks for any other kind gets
-/// an error.
+/// The kinds of input that a client can provide, as declared. A server that asks for any other kind
+/// gets an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct InputKinds([bool; 4]);
 

@@ -25,7 +25,7 @@ const DISK_CHECK_STEP: u64 = 1 << 20;
 /// The settings and the store of one conversation. Implementations may block on the disk only in
 /// `open`.
 pub trait Shelf: Send + Sync {
-    /// Returns the limits for outputs of `tool`, in the form `server/tool`.
+    /// Returns the limits for outputs of `tool`, which has the form `server/tool`.
     fn limits(&self, tool: &str) -> Limits;
 
     /// Returns the conversation that outputs go to.

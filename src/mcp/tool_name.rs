@@ -30,8 +30,8 @@ impl fmt::Display for ServerTool {
     }
 }
 
-/// The naming rule for a server's tools. If a name is not accepted by every client, or two tools
-/// would get it, a shortened name with a hash is used instead.
+/// The naming rule for a server's tools. A name that the rule does not permit, or that two tools
+/// would get, is replaced by a shortened name with a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Naming {
     /// The server's own names, without any restriction. Used for the only server.
@@ -65,8 +65,9 @@ impl Naming {
     }
 }
 
-/// The offered names of all tools, in both directions. Names are unique even if case is ignored,
-/// and depend only on the set of tools. `by_name` has the tool with each offered name.
+/// The offered names of all tools, in both directions. Names depend only on the set of tools. They
+/// are unique even if case is ignored, except under [`Naming::AsIs`]. `by_name` maps each offered
+/// name to its tool.
 #[expect(missing_docs, reason = "described above")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {

@@ -62,9 +62,9 @@ struct Introduction {
 }
 
 /// The gateway's subscription at a server of revision 2026-07-28: the wanted notifications, and the
-/// task that reads the stream. A change opens a second stream and then ends the first. `failures`
-/// counts consecutive streams that ended without confirmation. Each failure lengthens the pause
-/// before the next attempt.
+/// task that reads the stream. If `wanted` changes, a second stream is opened before the first is
+/// ended. `failures` counts consecutive streams that ended without confirmation. Each failure
+/// lengthens the pause before the next attempt.
 #[derive(Default)]
 struct Notifications {
     wanted: SubscriptionFilter,

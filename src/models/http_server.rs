@@ -125,9 +125,8 @@ impl Connection {
         state.since = Instant::now();
     }
 
-    /// Returns the rank that determines the order in which connections are closed: lowest rank
-    /// first, and the oldest first among equal ranks. Returns `None` if the connection must not be
-    /// closed.
+    /// Returns the key by which connections are closed, lowest first: a rank, and the time of the
+    /// last change of pace. Returns `None` if the connection must not be closed.
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
         let state = self.state.lock();
         match state.pace {

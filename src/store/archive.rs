@@ -5,7 +5,7 @@
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
 //! c7/                   the directory of the conversation
 //! c7/...                the directories and files in it, such as `c7/artifacts/`
-//! c7/manifest.jsonl     one record for each file, as it was when the file was read
+//! c7/manifest.jsonl     one record for each file, as of the time when the file was read
 //! c7/.ctxfs-digests     one line for each file above: its BLAKE3, as `b3sum` prints and checks it
 //! ```
 //!

@@ -184,8 +184,8 @@ fn is_draft(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".ctxfs")
 }
 
-/// Removes a draft unless its writer holds the lock on it. If the draft was created but is not
-/// locked yet, its writer will find that it cannot be kept.
+/// Removes a draft unless its writer holds the lock on it. The writer of a draft that is not locked
+/// yet will find that the draft cannot be kept.
 fn remove_abandoned(dir: &Dir, name: &OsStr) {
     if let Ok(file) = dir.open_file(name, OFlags::RDWR)
         && file_lock::try_lock(&file).unwrap_or(false)

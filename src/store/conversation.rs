@@ -76,8 +76,8 @@ impl Conversation {
     /// gone.
     ///
     /// A record of removed content is returned only if the file still exists as recorded. The
-    /// removal was then interrupted before it took effect, and the record is returned without the
-    /// removal.
+    /// removal was then interrupted before it took effect, and `removed` is `None` in the returned
+    /// record.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.manifest.record(&path.to_text())?;
         Ok(record.and_then(|record| {
@@ -141,9 +141,9 @@ impl Conversation {
         self.manifest.records()?.with_paths(|path| path.starts_with(&below) && is_artifact(path))
     }
 
-    /// Returns the record of the file at `path`, or `None` if the file has no record. For callers
-    /// that do not write the file: an artifact that is recorded as live is recovered first; see
-    /// [`Self::recover`]. `lock` is the lock of the manifest, if the caller holds it.
+    /// Returns the record of the file at `path`, or `None` if the file has no record. First
+    /// recovers an artifact that is recorded as live; see [`Self::recover`]. The caller must not be
+    /// the writer of the file. `lock` is the lock of the manifest, if the caller holds it.
     pub fn current_record(
         &self,
         path: &RelPath,
@@ -234,8 +234,8 @@ impl Conversation {
 /// a writer.
 ///
 /// The result stays valid while the lock of the manifest is held. A writer opens its file before it
-/// appends a record, and appending needs the lock. The record of a writer that is missed here
-/// therefore follows the record that recovery writes.
+/// appends a record, and appending needs the lock. If this function misses a writer, the record of
+/// that writer therefore follows the record that recovery writes.
 fn incomplete(conversation: &Conversation, path: &RelPath) -> Result<Option<Record>, StoreError> {
     let Some(record) =
         conversation.record(path)?.filter(|record| record.state == ArtifactState::Live)
@@ -279,7 +279,8 @@ pub(super) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir>
 }
 
 /// Creates the directories that every conversation has, and then syncs the directories that got a
-/// new entry. All syncs come last, because the first one writes the changes of all directories.
+/// new entry. All syncs come last, because a disk usually writes the changes of all directories
+/// with the first sync.
 pub(super) fn make_directories(conversation: &Dir) -> io::Result<()> {
     let (mut changed, mut is_new) = (Vec::new(), false);
     for (name, inner) in layout::DIRECTORIES {

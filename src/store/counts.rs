@@ -1,9 +1,9 @@
 //! The counts of a conversation: a file of sums, one per line, to which all processes append.
 //!
-//! A line has the counts of one day and one tool since the previous line for the same day and tool.
-//! Adding counts is one write under a lock. When the size of the file passes a power of two, all
-//! lines for the same day and tool are merged into one. Clients can name any number of tools, so
-//! the number of tools per day is bounded.
+//! A line has what was counted for one tool on one day since the previous line for that tool and
+//! day. Adding counts is one write under a lock. When the size of the file passes a power of two,
+//! all lines for the same day and tool are merged into one. Clients can name any number of tools,
+//! so the number of tools per day is bounded.
 
 use std::collections::BTreeMap;
 use std::fs::File;

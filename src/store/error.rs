@@ -80,8 +80,8 @@ pub(super) fn is_of_place(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
-/// Returns true if `error` means that a file has the required name, or the name of a directory
-/// above it.
+/// Returns true if `error` means that the required name is taken, or that a file is in the place of
+/// one of its parent directories.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTDIR | Errno::ISDIR))
 }
@@ -127,7 +127,7 @@ impl UnreadPlaces {
         self.count += count;
     }
 
-    /// Adds the place of `error`, by its path relative to `dir`. Fails with `error` if that
+    /// Adds the place of `error`, by its path relative to `dir`. Fails with `error` if `error`
     /// concerns more than one place; see [`StoreError::is_of_place`].
     pub fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
         if !error.is_of_place() {

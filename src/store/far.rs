@@ -1,10 +1,10 @@
 //! Files that arrive from other hosts, and far artifacts: artifacts whose bytes are in a bucket and
 //! not on this disk. Only the manifest lists far artifacts.
 //!
-//! A far artifact has the identity of a local file that does not exist. If its bytes were once on
-//! this disk, this is the file that was removed. Otherwise, it is an invented file on a device
-//! number that no disk has. When the bytes are fetched, the new file is recorded as a copy of the
-//! file that does not exist. The artifact therefore keeps its identity for all processes.
+//! A far artifact has the identity of a local file that does not exist. If the bytes were once on
+//! this disk, that file is the one that was removed. Otherwise, that file is invented, with a
+//! device number that no disk has. When the bytes are fetched, the new file is recorded as a copy
+//! of the file that does not exist. The artifact therefore keeps its identity for all processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

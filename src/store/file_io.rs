@@ -12,7 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::{Dir, layout, stat_file};
 use ctxfs_core::model::{Content, RelPath};
 
-/// An artifact opened for reading. It ends where the file ended when it was opened.
+/// An artifact opened for reading. The artifact ends where the file ended at the time of opening.
 ///
 /// Readers do not see bytes that a writer adds later. If the file is truncated after it was opened,
 /// reads return fewer bytes.

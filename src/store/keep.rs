@@ -1,10 +1,10 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
 //! Nothing is removed unless a rule requires it. If the bytes of an output are in the bucket, only
-//! the local copy is removed. The least recently used output is removed first. Outputs that a
-//! message refers to are removed last. [`plan()`] decides what to remove, and [`sweep()`] removes
-//! it. In between, only other sweeps of the store are locked out. Each removal therefore checks
-//! again that its output has not been used.
+//! the local copy is removed. The least recently used output is removed first. An output is removed
+//! last if a message refers to it. [`plan()`] decides what to remove, and [`sweep()`] removes it.
+//! In between, only other sweeps of the store are locked out. Each removal therefore checks again
+//! that its output has not been used.
 
 mod plan;
 

@@ -45,10 +45,11 @@
 //! or the machine may stop between any two system calls. The following then holds:
 //!
 //! - VERSION is complete or absent: it is written under a temporary name, synced, and renamed.
-//! - A record is in the manifest or not. An append is one write. If the write is interrupted, it
-//!   leaves a line without a newline. Readers skip that line, and the next append ends it.
-//! - Records are not synced one by one. If the machine stops, the last records may be missing. The
-//!   files concerned then get a record made from the disk and their extended attributes.
+//! - A record is in the manifest completely or not at all. An append is one write. If the write is
+//!   interrupted, it leaves a line without a newline. Readers skip that line, and the next append
+//!   ends it.
+//! - Records are not synced one by one. If the machine stops, the last records may be missing. A
+//!   file without its record then gets a new one, made from the attributes of the file.
 //! - Compaction writes a new manifest under a temporary name, syncs it and renames it. There is
 //!   always one complete manifest.
 //! - A new store or conversation is on the disk, including its directories, before it is used.
@@ -57,7 +58,7 @@
 //! - An artifact that is JSON is renamed when it is complete, and then recorded under its new name.
 //!   After a crash between the two steps, it has its bytes and no record.
 //! - If a writer or daemon dies, it leaves a record with the state `live` and a file without a
-//!   writer. The next process that finds both marks the artifact incomplete
+//!   writer. The next process that finds such a pair marks the artifact incomplete
 //!   (`Conversation::recover`). Opening a store does not scan for such files.
 //! - Content that is removed to make room is first recorded as removed, and the record is synced.
 //!   Then the file is renamed to `.ctxfs-gone-*`, and finally unlinked. Before the rename, the
@@ -66,11 +67,11 @@
 //! - A file from another host is complete and on the disk before it gets its name. Its record
 //!   follows. If the transfer is interrupted, the unfinished file is unlinked when the next file
 //!   arrives.
-//! - A message is in the log or not. The messages that one write completes are appended in one
-//!   write. If a crash cuts off a line, readers skip it. The next process that appends to the log
-//!   or looks for such lines sets it aside. The output of a message is sealed as an artifact before
-//!   its line is appended.
-//! - A cached view gets its name when it is complete, and names are not used after a reboot. An
+//! - A message is in the log completely or not at all. The messages that one write completes are
+//!   appended in one write. If a crash cuts off a line, readers skip it. The next process that
+//!   appends to the log or looks for such lines sets it aside. The output of a message is sealed as
+//!   an artifact before its line is appended.
+//! - A cached view gets its name when it is complete. After a reboot, older views are not used. An
 //!   unfinished view is removed when the next view is kept.
 //! - An import is written and checked in `staging`, synced, and renamed to its conversation. The
 //!   conversation exists either completely or not at all.
@@ -87,7 +88,7 @@ pub(super) const DIRECTORY_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
 pub(super) const VERSION: &str = "VERSION";
-/// Name of a settings file. A store may contain one, and other directories too.
+/// Name of a settings file. A store may contain one, and so may other directories.
 pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
 /// Directory of the message log and the other logs of a conversation.

@@ -9,8 +9,8 @@ use std::{io, thread};
 use ctxfs_core::model::Owner;
 
 const ATTEMPTS: u32 = 4;
-/// First pause of [`settled_lease`]. The second pause is twice as long and the third three times:
-/// 30 ms in total.
+/// First pause of [`settled_lease`]. The second pause is twice as long, and the third three times
+/// as long; together they take 30 ms.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The `fcntl` command, which the `libc` crate lacks for this platform.
 const F_SETSIG: libc::c_int = 10;
@@ -100,7 +100,7 @@ pub fn this_process() -> Option<Owner> {
 }
 
 /// Returns true if `owner` is still running. A process in another pid namespace is not visible and
-/// counts as ended. In that case, only a lease on the file can show whether it has a writer.
+/// counts as ended. In that case, only a lease on a file can show whether that file has a writer.
 pub fn owner_lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }

@@ -154,8 +154,8 @@ impl Manifest {
     }
 
     /// Takes the lock, in turn with the other threads of this process that use this method. The
-    /// caller must hold it only briefly. Fails with EAGAIN if another process holds the lock, or a
-    /// thread that took it through another method.
+    /// caller must hold it only briefly. Fails with EAGAIN if the lock is held by another process,
+    /// or by a thread that took it through another method.
     pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
         let locked = self.lock_at_once()?;
@@ -205,8 +205,8 @@ impl Manifest {
     }
 
     /// Clears the index, so that the next call reads the file from its start. The caller must do
-    /// this after records were taken back. That does not shorten the file, so the index cannot
-    /// detect it.
+    /// this after [`ManifestLock::take_back`], which does not shorten the file, so the index cannot
+    /// detect the change.
     pub fn read_again(&self) {
         *self.index.lock() = ManifestIndex::default();
     }
@@ -307,7 +307,7 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Overwrites the records in `appended`, which must be the last in the file, with blanks.
+    /// Overwrites the records in `appended` with blanks. They must be the last records in the file.
     /// Readers can continue at their offsets. The caller must then call [`Manifest::read_again`].
     pub fn take_back(&self, appended: &Appended) -> Result<(), StoreError> {
         let taken = appended.start.map_or(Ok(()), |start| self.lines.take_back(start));
@@ -319,7 +319,7 @@ impl ManifestLock {
     }
 }
 
-/// Records that were appended and can be taken back while the lock is held.
+/// Records that were appended. While the lock is held, [`ManifestLock::take_back`] can blank them.
 #[derive(Debug)]
 pub struct Appended {
     start: Option<u64>,

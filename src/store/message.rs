@@ -60,15 +60,15 @@ pub trait Host {
     /// Returns true if `reference`, for example a path or a handle, refers to a file of the store.
     fn is_stored(&self, reference: &str) -> bool;
 
-    /// Returns true if `output` is a stand-in for a stored file. The reference in the stand-in
-    /// decides this.
+    /// Returns true if `output` is a stand-in for a stored file, to judge by the reference in
+    /// `output`.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
     /// Returns true if secrets must be masked before output is stored.
     fn masks_stored(&self) -> bool;
 
-    /// Copies `output` to `sink` in the form in which outputs are stored, which is with secrets
-    /// masked if [`Self::masks_stored`] returns true.
+    /// Copies `output` to `sink` as it is to be stored: with secrets masked, if
+    /// [`Self::masks_stored`] returns true.
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
     /// Called before an output is stored, because storing may take long. If this returns an error,

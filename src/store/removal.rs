@@ -177,8 +177,8 @@ fn remove_files(
     leased.iter().map(remove).collect()
 }
 
-/// Splits the records of removals into two lists: the failed ones, without the removal, and the
-/// successful ones.
+/// Splits the records of removals into two lists: the records of failed removals, with `removed`
+/// reset to `None`, and the records of successful removals.
 fn split(records: Vec<Record>, failed: &[bool]) -> (Vec<Record>, Vec<Record>) {
     let (mut stay, mut gone) = (Vec::new(), Vec::new());
     for (record, failed) in records.into_iter().zip(failed) {

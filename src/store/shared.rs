@@ -142,8 +142,8 @@ pub fn remove(
     Ok(RemovalOutcome::Removed)
 }
 
-/// Removes the artifact `origin` at `path`. When the caller checked, its bytes were not on this
-/// disk. If they have been fetched since, removes the file as [`remove`] does.
+/// Removes the artifact `origin` at `path`, whose bytes were not on this disk when the caller
+/// checked. If the bytes have been fetched since, removes the file as [`remove`] does.
 pub fn remove_far(
     conversation: &Conversation,
     path: &RelPath,
@@ -205,8 +205,8 @@ pub fn rename(
     Ok(RenameOutcome::Done)
 }
 
-/// Changes the path in the record of the artifact `origin`. When the caller checked, its bytes were
-/// not on this disk. If they have been fetched since, renames the file as [`rename`] does.
+/// Changes the path in the record of the artifact `origin`, whose bytes were not on this disk when
+/// the caller checked. If the bytes have been fetched since, renames the file as [`rename`] does.
 pub fn rename_far(
     conversation: &Conversation,
     rename: Rename<'_>,
@@ -434,8 +434,8 @@ impl HeldFile {
     }
 }
 
-/// Returns the opened value, or a reason to keep the file if an error concerns only this file.
-/// Fails with any other error.
+/// Returns the opened value. If opening failed with an error that concerns only this file, returns
+/// a reason to keep the file. Fails with any other error.
 fn unless_of_place<T>(opened: io::Result<T>) -> io::Result<Result<T, &'static str>> {
     match opened {
         Ok(opened) => Ok(Ok(opened)),

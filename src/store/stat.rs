@@ -1,5 +1,6 @@
 //! The attributes of a file. By comparing them, this module decides whether two files are the same,
-//! and whether a file still has the recorded bytes. Also the clock of a disk, which dates changes.
+//! and whether a file still has the recorded bytes. It also has the clock of a disk, from which
+//! changes get their times.
 //!
 //! If a file changes twice within one step of the clock, both changes get the same time, which
 //! hides the second one. Since 6.13, Linux gives changes on ext4, xfs, btrfs and tmpfs fine-grained
@@ -18,8 +19,8 @@ use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 const NANOS: i64 = 1_000_000_000;
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// A point in time as stored by the disk. `seconds` counts from the epoch and is negative before
-/// it. `nanos` is added to it and is below one billion.
+/// A point in time as stored by the disk. `seconds` counts from the epoch; before the epoch, it is
+/// negative. `nanos` is added to `seconds` and is below one billion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Time {
@@ -233,8 +234,8 @@ impl Stat {
         (self.size, self.mtime.as_nanos()) == (record.size, record.modified)
     }
 
-    /// Returns the origin in the bucket of the bytes of a fetched copy. Returns `None` if the file
-    /// is not a fetched copy of a far artifact, or was written since it was fetched.
+    /// Returns the origin of the far artifact of which this file is a fetched copy. Returns `None`
+    /// if the file is no such copy, or was written since it was fetched.
     pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
         record.file.filter(|file| file.copied.is_some())?;
         let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;
@@ -296,8 +297,8 @@ impl FileMark {
 const TICK: Duration = Duration::from_millis(20);
 /// Maximum step of a clock that stores whole seconds. FAT stores only even seconds.
 const SECONDS: Duration = Duration::from_secs(2);
-/// Difference of two times below which a clock has no ticks, because the kernel has at most a
-/// thousand ticks per second.
+/// If two times of a clock differ by less than this, the clock does not follow the kernel's ticks,
+/// of which there are at most a thousand per second.
 const FINE: Duration = Duration::from_micros(500);
 /// Maximum number of changes made to measure the clock. On a busy machine, one change may take
 /// longer than a tick.
@@ -335,8 +336,8 @@ impl FileClock {
         self.settles_in(stat).is_some()
     }
 
-    /// Returns the time to wait until every change of the file changes the times in `stat`. Returns
-    /// `None` if this is already the case.
+    /// Returns the time to wait until a further change of the file is certain to give it other
+    /// times than those in `stat`. Returns `None` if this is already the case.
     pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
         // No program can set `ctime`. If it lies in the future, a change made now gets another
         // time.
@@ -480,8 +481,8 @@ mod tests {
         assert!(!FileClock::of_steps(SECONDS).is_recent(&stat));
     }
 
-    /// Checks on the disk of the tests that a change of a file that is not recent changes its
-    /// times.
+    /// Checks, on the disk of the tests, that a change of a file changes its times once `is_recent`
+    /// is false.
     #[test]
     fn the_clock_of_a_disk_is_found() {
         let dir = tempfile::tempdir().unwrap();

@@ -42,9 +42,9 @@ impl Store {
         Self::open_with(root, |dir| dir)
     }
 
-    /// Opens the store as [`Self::open`] does. `made` is called with its directory and returns the
-    /// directory to use, for example [`Dir::never_waiting`]. All directories of the store are
-    /// opened through it.
+    /// Opens the store as [`Self::open`] does. Calls `made`, for example [`Dir::never_waiting`],
+    /// with the directory of the store. Uses the directory that `made` returns, and opens all other
+    /// directories of the store through it.
     pub fn open_with(root: &Path, made: fn(Dir) -> Dir) -> Result<Self, StoreError> {
         let dir = Dir::ensure(root, layout::DIRECTORY_MODE).map(made);
         let dir = dir.map_err(|error| StoreError::io("make", root, error))?;
@@ -133,7 +133,7 @@ impl Store {
     }
 
     /// Adds the place of `error` to `unread`, by its path below the directory of all conversations.
-    /// Fails with `error` if that concerns more than one place.
+    /// Fails with `error` if `error` concerns more than one place.
     pub fn pass_over(
         &self,
         error: StoreError,

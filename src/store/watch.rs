@@ -1,9 +1,9 @@
 //! Changes in directories, reported by inotify.
 //!
-//! The kernel reports a change by any process of this machine before the system call that makes the
-//! change returns. It does not report writes through a mapping, or changes that other machines make
-//! on a network disk. It queues events until they are read; by default the queue holds 16,384
-//! events.
+//! The kernel reports the changes of all processes of this machine. A change is reported before its
+//! system call returns. The kernel does not report writes through a mapping, or changes that other
+//! machines make on a network disk. It queues events until they are read; by default the queue
+//! holds 16,384 events.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -20,8 +20,8 @@ use ctxfs_core::model::{
 const BEFORE: u64 = 4096;
 const DROPPED: &str = "its writer stopped before it was closed";
 const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
-/// Maximum gap in the numbering of the outputs of a call before the search for further outputs
-/// ends. Missing numbers belong to outputs that are being written or were removed.
+/// The search for the outputs of a call ends after this many numbers without an output. Missing
+/// numbers belong to outputs that are being written or were removed.
 const GAP: u32 = 16;
 
 /// A writer that streams an artifact to its plain file and analyses it at the same time.
@@ -417,8 +417,8 @@ impl ArtifactWriter {
         Ok(None)
     }
 
-    /// Returns the records of the output with these names. Leaves out a record if its file is not
-    /// as recorded.
+    /// Returns the records of the files with the names of `names`. Leaves out a record if its file
+    /// is not as recorded.
     fn recorded(&self, names: &CallNaming) -> Result<Vec<Record>, StoreError> {
         let mut found = Vec::new();
         for name in names.all() {

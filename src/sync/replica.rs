@@ -11,7 +11,7 @@
 //! | `origin` | ids of writers, segments and origins; the hybrid clock |
 //! | `state` | segments, merges of segments, and the resulting state |
 //! | `base` | last agreement of host and bucket, later local changes, and their publication |
-//! | `plan` | paths of the artifacts in a state, and the steps after which the local files match it |
+//! | `plan` | paths of the artifacts in a state, and the steps that make the local files match |
 
 mod base;
 mod origin;

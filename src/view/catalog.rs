@@ -389,7 +389,7 @@ pub enum RenderCost {
     Constant,
     /// A pass over the content or a part of it.
     Content,
-    /// A run of a program that the reader wrote. It may take long even for a short content.
+    /// A run of a program that the reader wrote. It may take long even for short content.
     Program,
     /// A query to a language model, which takes minutes and costs money.
     Model,
@@ -461,8 +461,8 @@ fn render_unmarked(
     }
 }
 
-/// Writes lines, or returns the notice on binary content if they contain a NUL byte. The analysis
-/// cannot decide this, because it may not have reached these lines.
+/// Writes lines. If they contain a NUL byte, returns the notice about binary content instead. The
+/// analysis cannot detect the NUL byte, because it may not have reached these lines.
 fn text_only(
     subject: &Subject<'_>,
     out: &mut dyn Write,

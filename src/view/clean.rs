@@ -74,8 +74,8 @@ fn symbol(c: char) -> char {
     }
 }
 
-/// Returns `line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark at the cut names its
-/// byte column.
+/// Returns `line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark at the cut states the
+/// byte column of the cut.
 pub(super) fn cut_line(line: &str) -> String {
     let whole = clean(line.as_bytes(), Limits::LINE_CHARS, usize::MAX);
     if whole.used == line.len() {

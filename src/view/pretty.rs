@@ -210,7 +210,7 @@ enum StreamState {
 
 /// The parts of a stream that are not JSON: their number and the first of them.
 ///
-/// `rest` is the line from which on the stream was no longer parsed as JSON. `open` is set if the
+/// `rest` is the line from which the stream is no longer parsed as JSON. `open` is set if the
 /// stream ended inside a value, and has the place of the end and the number of open brackets.
 /// `hidden` is the offset of the first byte that is not text. Nothing is shown from that byte on.
 #[derive(Debug, Default)]

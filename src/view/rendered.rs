@@ -29,8 +29,8 @@ impl Rendered {
         Self { notice: None, whole: true }
     }
 
-    /// Returns the result of a view that ran out of time while it was reading. More than the end of
-    /// its text may be missing.
+    /// Returns the result of a view that ran out of time while it was reading. Any part of its text
+    /// may be missing, not only the end.
     pub fn out_of_time() -> Self {
         let notice = "# out of time: only what was found so far follows. Look again in a while\n";
         Self { notice: Some(notice.to_owned()), whole: false }

@@ -1,4 +1,4 @@
-//! Finds lines in contents of any size with bounded memory, and finds the ends of characters and
+//! Finds lines in content of any size with bounded memory, and finds the ends of characters and
 //! strings.
 
 use std::io;
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(count("", some(0), false), Some(0));
     }
 
-    /// A content that has only its last byte, and the number of lines before it.
+    /// Content of which only the last byte and the number of lines before it are available.
     struct LastByte(u64);
 
     impl Content for LastByte {
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(start(0), Some(0));
     }
 
-    /// A content in which only the starts of lines are available.
+    /// Content in which only the starts of lines are available.
     struct Unread(u64, Option<u64>);
 
     impl Content for Unread {

@@ -24,8 +24,8 @@ pub(super) fn is_preview_over(subject: &Subject<'_>) -> bool {
     subject.size() > subject.limits.message_threshold
 }
 
-/// Writes the first characters, a blank line and the path (`formats.md`, section 4). If secrets are
-/// masked in the first characters, the next line states their number.
+/// Writes the first characters of the output, a blank line and the path (`formats.md`, section 4).
+/// If secrets are masked in these characters, the next line states their number.
 pub(super) fn preview(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let path = clean::cut_line(&format!("[Full output: {}]", subject.place.file()));
     let start = subject.content.bytes(0, SNIFFED_BYTES)?;

@@ -245,7 +245,7 @@ const TROUBLE_WORDS: [&[u8]; 12] = [
     b"timeout",
 ];
 
-/// Returns the best `count` terms, best first. Leaves out words that hardly occur outside of one of
+/// Returns the best `count` terms, best first. Leaves out words that occur almost only in one of
 /// the names.
 fn best_terms(counts: &WordCounts, count: usize) -> Vec<CountedTerm<'_>> {
     let terms = counts.terms().filter(|term| !words::is_common(term.text));

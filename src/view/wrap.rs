@@ -77,8 +77,8 @@ impl<'a> LineFolder<'a> {
         Self { out, at: TextPosition { line: 1, column: 1 }, first: None }
     }
 
-    /// Writes the pieces of `text` that are known to be complete. Writes all of it if `text` is the
-    /// `last` one. Returns the number of bytes written.
+    /// Writes the pieces of `text` that are known to be complete, or all of `text` if `last` is
+    /// true. Returns the number of bytes of `text` that were written.
     fn push(&mut self, text: &[u8], last: bool) -> io::Result<usize> {
         let mut at = 0;
         loop {

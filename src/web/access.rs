@@ -17,8 +17,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Decides which requests are admitted. It stores hashes of the token and of the cookie, which are
-/// compared in constant time. The cookie does not reveal the token.
+/// Decides which requests are admitted. Compares the token and the cookie by their hashes, in
+/// constant time. The cookie does not reveal the token.
 #[derive(Debug)]
 pub(super) struct AccessGate {
     names: Vec<String>,

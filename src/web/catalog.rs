@@ -144,8 +144,9 @@ impl PageCatalog {
         Ok(outputs)
     }
 
-    /// Returns the outputs that no message of the conversation names. The log is read for a limited
-    /// time; the next call continues from there. Messages that have not been read yet are ignored.
+    /// Returns the outputs that no message of the conversation names. Each call reads the log for a
+    /// limited time, and continues where the previous call ended. Messages that have not been read
+    /// yet are ignored.
     pub(super) fn unnamed(&self, id: &Component) -> Result<Vec<OutputRow>> {
         let outputs = self.outputs(id)?;
         let known = {
@@ -295,7 +296,7 @@ const ARGUMENTS: usize = 300;
 /// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch.
 /// `lines` is `None` before the output is analyzed. `is_long` is true if the output exceeds the
 /// limits for outputs given to a model whole. `errors` is the number of lines that look like
-/// errors, and `error_line` the most significant of them.
+/// errors, and `error_line` is the number of the most significant of these lines.
 #[derive(Debug, Clone)]
 pub(super) struct OutputRow {
     pub(super) path: String,

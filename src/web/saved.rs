@@ -1,5 +1,5 @@
-//! The page of savings: numbers of stored, handed out and read-back tokens over time, by tool and
-//! by conversation.
+//! The page of savings. Shows how many tokens were stored, handed out and read back, over time, by
+//! tool and by conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

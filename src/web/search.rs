@@ -1,5 +1,5 @@
-//! Searches, sent as lines of JSON while they run, or as a part of a page. The results are lines in
-//! the format of ripgrep.
+//! Searches. Results are sent as lines of JSON while the search runs, or as a part of a page. The
+//! engine gives the results as lines in the format of ripgrep.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ pub(super) fn form(action: &str, label: &str, given: &str) -> Markup {
     }
 }
 
-/// Sends the results as they are found, until all are sent or the turn is over.
+/// Sends the results as they are found, until all are sent, `MOST` matches are reached, `turn` is
+/// stopped, or the browser is gone.
 pub(super) fn stream(
     site: &Arc<Site>,
     id: &Component,

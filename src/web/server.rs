@@ -1,5 +1,5 @@
-//! The server: its options, its connections until a signal ends it, and the handlers of all
-//! addresses.
+//! The server: its options, the loop that serves connections until a signal arrives, and the
+//! handlers of all addresses.
 
 use std::sync::Arc;
 use std::{io, net};

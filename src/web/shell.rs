@@ -1,5 +1,5 @@
-//! The frame of every page: head, landmarks and help, sortable tables with the pager of a long
-//! list, and the embedded style and script.
+//! The frame of every page: head, landmarks and help. Also sortable tables, the pager of long
+//! lists, and the embedded style and script.
 
 use std::cmp::Ordering;
 
@@ -148,8 +148,7 @@ impl Order {
         Self { by: column.name.to_owned(), descends }
     }
 
-    /// Sorts `rows` by `compare`, which gets the name of the column, in the direction of this
-    /// order.
+    /// Sorts `rows` in this order. `compare` gets two rows and the name of the column.
     pub(super) fn sort<T>(&self, rows: &mut [&T], compare: fn(&T, &T, &str) -> Ordering) {
         rows.sort_by(|a, b| {
             let compared = compare(a, b, &self.by);
@@ -239,8 +238,8 @@ const SCRIPT: Asset = Asset {
 };
 
 impl Asset {
-    /// Answers with the text. The browser revalidates it on each use, because a different version
-    /// of ctxfs may serve this address next time.
+    /// Answers with the text. The browser revalidates its copy on each use, because a different
+    /// version of ctxfs may serve this address next time.
     pub(super) fn answer(&self, asked: &HeaderMap) -> Response {
         let Self { kind, text, .. } = *self;
         let tag = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..16]);

@@ -26,8 +26,8 @@ pub(super) enum Topic {
     Output(Component, RelPath),
 }
 
-/// The state of a topic. For an output, it has the size and whether the output is live. Different
-/// states have different values of `number`.
+/// The state of a topic. `number` changes with the state. For an output, `size` is its size, and
+/// `is_live` is true while the output is live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TopicChange {
     pub(super) size: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Followed {
     pub(super) at: Instant,
 }
 
-/// The topics followed by one tab. Dropping it ends the following.
+/// The topics that one tab follows. When this value is dropped, the tab stops following them.
 #[derive(Debug)]
 pub(super) struct Following {
     all: Arc<Mutex<HashMap<Topic, Followed>>>,

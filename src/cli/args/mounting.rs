@@ -1,4 +1,4 @@
-//! `mount`, `umount`, and the commands about what a store keeps: `gc` and `stats`.
+//! The commands `mount`, `umount`, `gc` and `stats`.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use crate::{SettingKey, settings::SettingValue};
 /// mount.
 #[derive(Debug, Args)]
 pub(crate) struct MountArgs {
-    /// Mountpoint; created if missing. `/dev/fd/N` serves a mount whose open descriptor the parent
-    /// process passes on (with --foreground).
+    /// Mountpoint; created if missing. `/dev/fd/N`, with --foreground, serves a mount that the
+    /// parent process made and whose file descriptor it passes on.
     ///
     /// Default: `/ctx` for root, or else `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`. Environment:
     /// `CTXFS_MOUNT`.
@@ -60,17 +60,17 @@ pub(crate) struct MountArgs {
     #[arg(default_missing_value = "true")]
     pub(crate) noexec: Option<bool>,
 
-    /// Limit each output to this many bytes, such as `2GiB`, or `off`. A write past the limit fails
-    /// with EFBIG; the bytes before it are kept.
+    /// Limit each output to this many bytes, such as `2GiB`. `off`: no limit. A write past the
+    /// limit fails with EFBIG; the bytes before the limit are kept.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxArtifact.parse(text))]
     pub(crate) max_artifact: Option<SettingValue>,
 
-    /// Limit each log in `artifacts/terminal` like that. Default: 1 GiB.
+    /// Limit each log in `artifacts/terminal` to this many bytes. `off`: no limit. Default: 1 GiB.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxTerminal.parse(text))]
     pub(crate) max_terminal: Option<SettingValue>,
 
-    /// Limit everything in each conversation's directory to this many bytes on the disk, or `off`.
-    /// A write past the limit fails with EDQUOT.
+    /// Limit the disk space of each conversation's directory to this many bytes. `off`: no limit. A
+    /// write past the limit fails with EDQUOT.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::Quota.parse(text))]
     pub(crate) quota: Option<SettingValue>,
 
@@ -84,20 +84,20 @@ pub(crate) struct MountArgs {
     #[command(flatten)]
     pub(crate) keep: KeepArgs,
 
-    /// Let reads go directly to the store's file, past the server. Default: `auto`.
+    /// Let the kernel read directly from the store's files, without the server. Default: `auto`.
     #[arg(long, value_enum)]
     pub(crate) passthrough: Option<PassthroughMode>,
 
-    /// Let the kernel answer for outputs at rest, or ask the store at each look. Default:
-    /// `relaxed`.
+    /// Let the kernel answer from its cache for outputs that no process is writing, or ask the
+    /// store every time. Default: `relaxed`.
     #[arg(long, value_enum)]
     pub(crate) coherence: Option<CoherenceMode>,
 
-    /// Give up what serving does not need: other files, the network, privileges. Default: `auto`.
+    /// Give up unneeded access: to other files, the network, privileges. Default: `auto`.
     #[arg(long, value_enum)]
     pub(crate) confine: Option<ConfineMode>,
 
-    /// List views in directories; unlisted views are still found by name. Default: `listed`.
+    /// List views in directories. Unlisted views can still be opened by name. Default: `listed`.
     #[arg(long, value_enum)]
     pub(crate) views: Option<ViewListing>,
 }
@@ -138,9 +138,9 @@ pub(crate) enum PassthroughMode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CoherenceMode {
-    /// A change by another process may show a moment later.
+    /// The kernel may answer from its cache. A change by another process may appear a moment later.
     Relaxed,
-    /// Each look asks the store.
+    /// The store is asked every time.
     Strict,
 }
 
@@ -168,7 +168,7 @@ pub(crate) enum ViewListing {
 pub(crate) struct UmountArgs {
     /// Mountpoint.
     ///
-    /// Default: the setting `mountpoint`, or else where `ctxfs mount` mounts by default.
+    /// Default: the setting `mountpoint`, or else the default mountpoint of `ctxfs mount`.
     /// Environment: `CTXFS_MOUNT`.
     pub(crate) dir: Option<PathBuf>,
 }
@@ -176,9 +176,10 @@ pub(crate) struct UmountArgs {
 /// Remove outputs that the settings do not keep, and print each with the reason.
 ///
 /// Without `keep_age`, `keep_conversation`, `keep_store` or `keep_free`, as settings or flags,
-/// everything is kept. The least recently used outputs are removed first, outputs that a message
-/// refers to last, and outputs being written never. The summary of a removed output stays, and says
-/// when and why it was removed. A running mount removes outputs by itself.
+/// everything is kept. The least recently used outputs are removed first. Outputs that a message
+/// refers to are removed after all others, and outputs that are being written are never removed.
+/// The summary of a removed output stays, and says when and why the output was removed. A running
+/// mount removes outputs by itself.
 #[derive(Debug, Args)]
 pub(crate) struct GcArgs {
     /// Remove outputs of this conversation only, by their age and their total size.
@@ -192,15 +193,16 @@ pub(crate) struct GcArgs {
     pub(crate) keep: KeepArgs,
 }
 
-/// Show counts of stored and handed-out outputs, and the tokens that this saved.
+/// Show how many outputs were stored, and how many tokens their stand-ins saved.
 ///
-/// Counts by tool, conversation and day: outputs and bytes stored; estimated tokens stored, handed
-/// out as stand-ins, read back through other views, and saved. Saved is stored without the other
-/// two, and can be negative. Direct reads of the outputs are not counted.
+/// For each tool, conversation and day, shows the outputs and bytes stored, and the estimated
+/// tokens stored, handed out as stand-ins, read back through other views, and saved. Saved tokens
+/// are the stored tokens minus the tokens handed out and read back, and can be negative. Direct
+/// reads of the outputs are not counted.
 ///
-/// Then the calls of tools through `ctxfs mcp`: failures, their time, the bytes of their results,
-/// and the bytes that the client got instead; and the tokens of light indexes beside the tokens of
-/// the schemas that they replaced.
+/// Then shows the calls of tools through `ctxfs mcp`: the failures, the time of the calls, the
+/// bytes of their results, and the bytes that the client got instead. Also compares the tokens of
+/// light indexes with the tokens of the schemas that they replaced.
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
     /// Count this conversation only.
@@ -209,21 +211,21 @@ pub(crate) struct StatsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct KeepArgs {
-    /// Remove outputs not used for this long, such as `30d`, or `off`. Default: `off`.
+    /// Remove outputs that were not used for this long, such as `30d`. Default: `off`, no limit.
     #[arg(long = "keep-age", value_name = "TIME", value_parser = |text: &str| SettingKey::KeepAge.parse(text))]
     age: Option<SettingValue>,
 
-    /// Limit the outputs of each conversation to this many bytes, or `off`, by removing the least
-    /// recently used. Default: `off`.
+    /// Limit the outputs of each conversation to this many bytes, by removing the least recently
+    /// used ones. Default: `off`, no limit.
     #[arg(id = "keep_conversation", long = "keep-conversation", value_name = "BYTES", value_parser = |text: &str| SettingKey::KeepConversation.parse(text))]
     conversation: Option<SettingValue>,
 
-    /// Limit all outputs of the store like that. Default: `off`.
+    /// Limit all outputs of the store to this many bytes in the same way. Default: `off`, no limit.
     #[arg(id = "keep_store", long = "keep-store", value_name = "BYTES", value_parser = |text: &str| SettingKey::KeepStore.parse(text))]
     store: Option<SettingValue>,
 
-    /// Keep this many bytes free on the store's disk, by removing the least recently used outputs,
-    /// or `off`. Default: `off`.
+    /// Keep this many bytes free on the store's disk, by removing the least recently used outputs.
+    /// Default: `off`.
     #[arg(long = "keep-free", value_name = "BYTES", value_parser = |text: &str| SettingKey::KeepFree.parse(text))]
     free: Option<SettingValue>,
 }

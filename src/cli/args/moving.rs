@@ -12,12 +12,11 @@ const MOST_FILES: u64 = 1_000_000;
 ///
 /// The archive is tar, compressed with zstd. It holds outputs, history and catalog, the records of
 /// the outputs, extended attributes, times and modes, and a digest of every file. `ctxfs import`
-/// restores it. The conversation may be mounted and written to meanwhile: each output has the
-/// length it had when the export reached it, and one that is still being written is marked
-/// incomplete.
+/// restores the conversation. During the export, the conversation may be mounted and written to:
+/// each output is exported with the length that it has when the export reaches it, and an output
+/// that is still being written is marked incomplete.
 ///
-/// Bytes that only the bucket of several hosts has are fetched; those that cannot be fetched are
-/// named.
+/// Bytes that only the shared bucket has are fetched; files for which this fails are listed.
 ///
 /// `ctxfs export c7 -o c7.tar.zst`
 #[derive(Debug, Args)]
@@ -25,7 +24,8 @@ pub(crate) struct ExportArgs {
     /// Conversation to export.
     pub(crate) conversation: String,
 
-    /// File to write, replaced once the archive is complete, or `-` for standard output.
+    /// File to write, or `-` for standard output. An existing file is replaced once the archive is
+    /// complete.
     ///
     /// Default: standard output, unless that is a terminal.
     #[arg(long, short, value_name = "FILE")]
@@ -35,20 +35,21 @@ pub(crate) struct ExportArgs {
 /// Restore a conversation from a file that `ctxfs export` wrote, and print its id.
 ///
 /// Restores everything or nothing: every digest is checked, and an archive with anything that ctxfs
-/// does not write is refused. An existing conversation is left alone; `--as` imports under another
-/// id, which references to the outputs then use. Messages keep their text.
+/// does not write is refused. An existing conversation is never changed: `--as` imports the archive
+/// under another id. The references of the outputs then contain the new id, but the text of
+/// messages stays unchanged.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// Archive to read, or `-` for standard input.
     pub(crate) file: PathBuf,
 
-    /// Id of the new conversation. Default: the id that it had.
+    /// Id of the new conversation. Default: the id in the archive.
     #[arg(long = "as", value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// Refuse an archive of more than this many bytes uncompressed, such as `10GiB`.
+    /// Refuse an archive whose uncompressed size exceeds this many bytes, such as `10GiB`.
     ///
-    /// Default: the free space on the store's disk without `min_free`.
+    /// Default: the free space on the store's disk minus `min_free`.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| crate::SettingKey::MaxArtifact.parse(text))]
     pub(crate) max_size: Option<crate::settings::SettingValue>,
 
@@ -60,14 +61,14 @@ pub(crate) struct ImportArgs {
 /// Send changes of this host to the bucket that hosts share.
 ///
 /// The setting `url` in `[remote]` names the bucket. Sends files, messages, renames and removals
-/// since the last time. Outputs that are still being written are named, and left for the next time.
+/// since the last time. Outputs that are still being written are listed, and sent the next time.
 /// Exit status: 1 if anything was left out.
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
     /// Conversations to send. Default: all in the store, and removals of conversations.
     pub(crate) conversations: Vec<String>,
 
-    /// Begin a new bucket in place of a known one that is gone for good.
+    /// Begin a new bucket in place of a known bucket that is permanently lost.
     ///
     /// Without this, a bucket that was emptied, or whose disk is not mounted, is an error.
     #[arg(long)]
@@ -131,10 +132,10 @@ pub(crate) struct RemoteCheckArgs {
 
 /// Delete garbage from the bucket, and print each key.
 ///
-/// Merges the segments of conversations that have many. Deletes segments that were merged a day
-/// ago, and objects that no record has named for a week, by the clock of the store. Deletes nothing
-/// in a conversation of which the bucket lacks a segment, and names that. With `sweep = false` in
-/// `[remote]` it only merges.
+/// Merges the segments of conversations that have many. Deletes segments that were merged at least
+/// a day ago, and objects older than a week that no record names. The clock of the bucket decides.
+/// If the bucket lacks a segment of a conversation, deletes nothing in that conversation and
+/// reports it. With `sweep = false` in `[remote]`, only merges.
 #[derive(Debug, Args)]
 pub(crate) struct RemoteGcArgs {
     /// Conversation to collect. Default: all in the bucket.
@@ -147,14 +148,14 @@ pub(crate) struct RemoteGcArgs {
 
 /// Remove an output everywhere, and delete its bytes from the bucket now.
 ///
-/// For a secret that was stored. Deletes everything that ever had this path in the bucket: sends
-/// its removal to all hosts, deletes its bytes and records, and the files of this store that have
-/// it, whatever their names are now. Objects that no record names are deleted too, once they are a
-/// day old. Names copies that it cannot reach. After an interruption, the same command continues.
-/// Exit status: 1 if the bytes may still be in the bucket.
+/// For a secret that was stored. Removes all outputs that ever had this path: sends their removal
+/// to all hosts, and deletes their bytes and records from the bucket and their files from this
+/// store, even renamed ones. Also deletes objects that no record names, once they are a day old.
+/// Lists the kinds of copies that are out of reach. After an interruption, the same command
+/// continues. Exit status: 1 if the bytes may still be in the bucket.
 ///
-/// For a secret in a message, remove its line from the log, then purge `history/messages.jsonl`,
-/// which deletes lines that are no longer in the log.
+/// For a secret in a message, remove its line from the log, then purge `history/messages.jsonl`.
+/// This deletes from the bucket all lines that are no longer in the log.
 ///
 /// `ctxfs remote purge c7/artifacts/tool/9f3k.txt`
 #[derive(Debug, Args)]

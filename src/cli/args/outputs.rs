@@ -1,4 +1,5 @@
-//! The commands that store, show and run: `put`, `run`, `view`, `extract`, `ls` and `log`.
+//! The commands that store outputs, show them or run programs: `put`, `run`, `view`, `extract`,
+//! `ls` and `log`.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{SettingKey, args::hosts::parse_host, env, hooks::Host, settings::SettingValue};
 
-/// The flag of commands that print paths for a reader who may see the mount elsewhere.
+/// The flag of commands that print paths, whose readers may see the mount elsewhere.
 #[derive(Debug, Args)]
 pub(crate) struct ReaderArgs {
     /// Mountpoint as the reader sees it, for paths in the text.
@@ -68,7 +69,7 @@ pub(crate) struct PutArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) args: Option<String>,
 
-    /// Exit code of the call. The stand-in of a failure, any code but 0, shows more of the end.
+    /// Exit code of the call. For a failure, any code but 0, the stand-in shows more of the end.
     #[arg(long, value_name = "CODE", allow_negative_numbers = true)]
     pub(crate) exit_code: Option<i32>,
 
@@ -96,10 +97,10 @@ pub(crate) struct PutArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) layout: Layout,
 
-    /// Send the conversation to the bucket of `[remote]` before this ends.
+    /// Send the conversation to the bucket of `[remote]` before this command ends.
     ///
-    /// If that fails within 30 seconds, the exit status is 1: the output is safe in this store
-    /// only.
+    /// If the output is not in the bucket within 30 seconds, the exit status is 1, and the output
+    /// is only in this store.
     #[arg(long)]
     pub(crate) durable: bool,
 
@@ -109,14 +110,15 @@ pub(crate) struct PutArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PutFormat {
-    /// Facts, head and tail, errors and where to read on; for over 8,000 characters or 16,384
-    /// bytes.
+    /// Facts, head, tail and errors, and where to read on. Used if the output exceeds 8,000
+    /// characters or 16,384 bytes.
     Summary,
-    /// A response of the common protocol, as JSON; for over 2,000 lines or 51,200 bytes.
+    /// A JSON response of the tool-output protocol. Used if the output exceeds 2,000 lines or
+    /// 51,200 bytes.
     Envelope,
-    /// A handle, for a host with the tool `tool_output`; for over 12,288 bytes.
+    /// A handle, for a host with the tool `tool_output`. Used if the output exceeds 12,288 bytes.
     Handle,
-    /// The first 500 characters, for a message log; for over 51,200 bytes.
+    /// The first 500 characters, for a message log. Used if the output exceeds 51,200 bytes.
     Preview,
     /// The reference: one line of JSON that names and describes the output.
     Ref,
@@ -129,17 +131,17 @@ pub(crate) enum Layout {
     /// In a conversation of the store, with views.
     #[default]
     Context,
-    /// As `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`, where such files are
-    /// removed `$TOOL_OUTPUT_RETENTION_DAYS` days after they were written. With --conversation, in
-    /// the store too.
+    /// As the file `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`. Such files are
+    /// removed `$TOOL_OUTPUT_RETENTION_DAYS` days after they were written. With --conversation, the
+    /// output is also stored in the store.
     ToolOutput,
 }
 
 /// Print a view or a stored file, without a mount.
 ///
 /// `ctxfs view c7/artifacts/tool/9f3k.txt.summary` prints what the same path shows under a mount.
-/// Quote a query for the shell: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. The
-/// handle or reference of an output prints the output: `ctxfs view c7/9f3k.txt`
+/// Quote a query for the shell: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. Given
+/// the handle or reference of an output, prints the output: `ctxfs view c7/9f3k.txt`
 #[derive(Debug, Args)]
 pub(crate) struct ViewArgs {
     /// Path, beginning with the conversation. A path below the mountpoint, a reference
@@ -156,23 +158,24 @@ pub(crate) struct LsArgs {
     /// Conversation to list.
     pub(crate) conversation: Option<String>,
 
-    /// List what the bucket of `[remote]` has, not the store.
+    /// List the content of the bucket of `[remote]` instead of the store.
     #[arg(long)]
     pub(crate) remote: bool,
 }
 
 /// Run a command, store its output as a log, and print the stand-in for the model.
 ///
-/// Both streams go to `artifacts/terminal/<id>.log` in order, as they come; the log can be read and
-/// followed while the command runs. On a terminal the output is shown too. A program gets only the
-/// stand-in, as with `put`, once the command has ended. Input and signals are passed on to the
-/// command. Later output of background processes goes to the log too.
+/// Both streams go to `artifacts/terminal/<id>.log` in order and at once; the log can be read and
+/// followed while the command runs. If standard output is a terminal, it also shows the output.
+/// Otherwise only the stand-in is printed, as by `put`, once the command has ended. Input and
+/// signals are passed on to the command. Later output of background processes goes to the log too.
 ///
 /// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
-/// leaves too little room, the command goes on; the log keeps the beginning and the end of its
-/// output, and the part that the log lacks is printed. If nothing can be stored, as the store
-/// cannot be written or the settings cannot be read, the command runs all the same, as if by
-/// itself. One line on standard error says why, with `--discard-short` only at a terminal.
+/// leaves too little room, the command continues. The log keeps the beginning and the end of the
+/// output, and the part that the log lacks is printed. If nothing can be stored, because the store
+/// cannot be written or the settings cannot be read, the command runs as it would without ctxfs.
+/// One line on standard error says why; with `--discard-short` or `--host`, only if standard error
+/// is a terminal.
 ///
 /// `ctxfs run -c c7 -- make test`
 ///
@@ -190,13 +193,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// Run the command on a terminal of its own, for programs that colour or prompt only there.
+    /// Run the command on a terminal of its own, for programs that use colours or prompts only on a
+    /// terminal.
     #[arg(long)]
     pub(crate) pty: bool,
 
     /// Also store the streams apart, in `<id>.stdout.log` and `<id>.stderr.log`.
     ///
-    /// The order of the two in `<id>.log` is then the order in which they arrive.
+    /// In `<id>.log`, the two streams then have the order in which ctxfs reads them.
     #[arg(long, conflicts_with = "pty")]
     pub(crate) split: bool,
 
@@ -216,19 +220,19 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) always: bool,
 
-    /// Remove the log at the end if the output is within the limits. It is printed unchanged.
+    /// If the output is within the limits, print it unchanged, and remove the log at the end.
     ///
     /// While the command runs, its output is stored and can be read all the same.
     #[arg(long, conflicts_with = "always")]
     pub(crate) discard_short: bool,
 
-    /// Print what the model of this host is to get: `claude-code`, `codex`, `opencode`,
+    /// Print the text that the model of this host should get: `claude-code`, `codex`, `opencode`,
     /// `gemini-cli`, `copilot` or `pi`.
     ///
     /// An output that the host shows whole is printed unchanged, and its log is removed at the end.
-    /// What counts is the host's own limit for a command that ended as this one did. With
-    /// `[hooks] replace = "long"`, an output over the limits is replaced as well, if its stand-in
-    /// has at most a third of its tokens.
+    /// The host's own limit decides; it may be lower for a command that failed. With `[hooks]
+    /// replace = "long"`, an output over the limits is replaced as well, if the stand-in has at
+    /// most a third of the output's tokens.
     #[arg(long, value_name = "HOST", value_parser = parse_host, conflicts_with = "always")]
     pub(crate) host: Option<Host>,
 
@@ -253,15 +257,15 @@ pub(crate) struct RunArgs {
 
 /// Answer a question about an output with a language model.
 ///
-/// The model reads the output in place of the conversation's model: a short one whole, a long one
-/// by searching, as the mode says. The answer names the lines that it is based on, and quotes them.
-/// The same question about the same bytes is asked only once.
+/// This model reads the output, so that the model of the conversation need not. It reads a short
+/// output whole and searches a long one; --mode selects the way. The answer names the lines that it
+/// is based on, and quotes them. The same question about the same bytes is asked only once.
 ///
 /// `ctxfs extract c7/artifacts/tool/9f3k.txt 'why did the deployment fail?'`
 ///
-/// The models are those of `[extract]` in the settings. Without one, the beginning, the end and the
-/// errors of the output are printed. Exit status: 0 for an answer, even if nothing was found; 1 if
-/// there is none.
+/// The table `[extract]` in the settings names the models. If it names none, the beginning, the end
+/// and the errors of the output are printed. Exit status: 0 if there is an answer, even one that
+/// says that nothing was found; 1 if there is no answer.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub(crate) struct ExtractArgs {
@@ -279,11 +283,11 @@ pub(crate) struct ExtractArgs {
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
     pub(crate) conversation: Option<String>,
 
-    /// Way to read: `auto`, `full-chunked`, `read-grep` or `truncate`.
+    /// Way in which the model reads: `auto`, `full-chunked`, `read-grep` or `truncate`.
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) mode: ctxfs_models::extract::Mode,
 
-    /// Print what the question would take: mode, chunks, calls, tokens and dollars. Ask nothing.
+    /// Print the cost of the question without asking it: mode, chunks, calls, tokens and dollars.
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
 
@@ -291,7 +295,7 @@ pub(crate) struct ExtractArgs {
     pub(crate) reader: ReaderArgs,
 }
 
-/// Print the messages of a conversation for a person.
+/// Print the messages of a conversation in a readable form.
 ///
 /// Shows who spoke and when, the names of tool calls, and the artifact and first lines of their
 /// results. Uses `$PAGER`, or else `less`, on a terminal. With --json, prints the lines of the log
@@ -320,10 +324,10 @@ pub(crate) enum LogAction {
 ///
 /// Each message is appended as soon as its line ends. A message is a JSON object on one line, with
 /// a `role`. A tool output longer than `message_threshold` is stored as the artifact of its
-/// `tool_call_id`; the log then has its first characters, and its path in `fullOutputPath`. The
-/// same is done with a `response` in a `<function_call>` in the text of an assistant. A line that
-/// is not a message ends the command: the lines before it are in the log, the line itself and those
-/// after it are not.
+/// `tool_call_id`; the log then has the first characters of the output, and the path of the
+/// artifact in `fullOutputPath`. The same happens to a `response` in a `<function_call>` in the
+/// text of an assistant. A line that is not a message ends the command: the lines before it are in
+/// the log, that line and the lines after it are not.
 ///
 /// `echo '{"role":"user","content":"hello"}' | ctxfs log append c7`
 #[derive(Debug, Args)]

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The first request starts the process. After the process has died, the first request after a
-//! pause starts it again. The process ends when the server ends. The bucket is given on the command
-//! line, by the starter of the process. For a server, this is a watchdog, which got the bucket
+//! pause starts it again. The process ends when the server ends. The starter of the process names
+//! the bucket on the command line. The starter for a server is a watchdog, which got the bucket
 //! before the server read the first byte of an output.
 
 use std::os::fd::{AsFd as _, OwnedFd};

@@ -134,7 +134,7 @@ impl LanguageModel for ModelProxy {
 const MOST: usize = 1024;
 
 /// Sends requests to models for the process at the other end of `control`, until that process ends.
-/// `make` creates the model for a target. The duration is the timeout of one attempt.
+/// `make` creates the model for a target, with the given timeout of one attempt.
 pub(crate) fn serve(
     control: &UnixStream,
     make: impl Fn(&TargetSettings, Duration) -> Arc<dyn LanguageModel>,

@@ -1,4 +1,4 @@
-//! The helper processes of the web page (`ctxfs web`), through which it sees changes of other
+//! The helper processes of the web page (`ctxfs web`), which give it access to changes of other
 //! hosts. The page itself has no access to the network and the keys, and can only read the store.
 //!
 //! ```text
@@ -31,7 +31,8 @@ use ctxfs_store::Store;
 use ctxfs_sync::channel;
 use ctxfs_sync::remote::{ProcessLooks, ProcessObjects, Tier, TierOptions, answer_look};
 
-/// A process to start for the socket that comes with this message.
+/// A request to start a process. The socket that comes with the request becomes the standard input
+/// of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Start {
     Bucket,
@@ -49,9 +50,9 @@ pub(crate) struct PageHelpers {
 }
 
 impl PageHelpers {
-    /// Starts `start-beside` if the settings name a bucket. If the bucket cannot be used,
-    /// logs the reason, and the page then shows only the local store. Must be called while there is
-    /// only one thread, and before that thread is confined.
+    /// Starts `start-beside` if the settings name a bucket. If the bucket cannot be used, logs the
+    /// reason and returns `None`; the page then shows only the local store. Must be called while
+    /// there is only one thread, and before that thread is confined.
     pub(crate) fn of_page(settings: &Settings, root: &Path) -> Option<Self> {
         settings.text(SettingKey::RemoteUrl)?;
         let begun = Self::begin(settings, root);
@@ -154,8 +155,8 @@ fn start_looker(socket: OwnedFd, beside: &Beside, children: &mut Children) -> io
 const MOST_LOOKS: usize = 64;
 
 /// Looks for changes of other hosts for the page at the other end of standard input, and applies
-/// them to the store, until the page ends. Confined like the server of a mount: to the store,
-/// without the network and the keys.
+/// them to the store, until the page ends. The process is confined like the server of a mount: it
+/// has access to the store, but not to the network and the keys.
 pub(crate) fn look(beside: Beside) -> anyhow::Result<()> {
     let Beside { store, unconfined, options } = beside;
     let starter = UnixStream::from(stdout().try_clone_to_owned()?);

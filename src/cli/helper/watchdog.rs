@@ -1,5 +1,5 @@
-//! The watchdogs: two small child processes of every server, which clear the mount if the server
-//! dies, even by `kill -9`. They also perform operations that a confined server is not allowed to.
+//! The watchdogs: two small child processes of every server. They clear the mount if the server
+//! dies, even by `kill -9`. They also perform operations that a confined server must not perform.
 //!
 //! ```text
 //! server  <- socket pair ->  watchdog     clears the mount; unmounts, reads /proc/<pid>/stat, and
@@ -11,12 +11,12 @@
 //! Each side notices the death of the other side by the end of the stream. A watchdog that receives
 //! a signal tells the server, which then stops. The watchdog itself ends only after the server.
 //!
-//! A confined process can start only confined processes, so the other watchdog restarts a watchdog
-//! that was killed. If both are lost at once, the server continues without them, and leaves a dead
-//! mount when it ends.
+//! A confined process can start only confined processes. Therefore the server does not restart a
+//! watchdog that was killed, but asks the other watchdog to do so. If both are lost at once, the
+//! server continues without them, and leaves a dead mount when it ends.
 //!
-//! Watchdogs are children of the server, and not its parent, for two reasons: `mount --foreground`
-//! is watched too, and the process that the caller started is the one that serves.
+//! A watchdog is a child of the server, and not its parent. So the process that the caller starts
+//! is the server itself, and `mount --foreground` is watched too.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -304,8 +304,8 @@ pub(crate) enum ServerEvent {
     Ended,
 }
 
-/// Requests to stop. The first request unmounts cleanly. The second one ends the process by its
-/// signal, and leaves the mount to the watchdog.
+/// Requests to stop. The first request unmounts cleanly. The second request ends the process at
+/// once, by the default action of the signal, and leaves the mount to the watchdog.
 #[derive(Debug, Clone)]
 pub(crate) struct StopRequests {
     asked: Arc<AtomicBool>,

@@ -183,9 +183,10 @@ fn specific(event: &ClaudeCodeEvent<'_>, field: &str, value: &Value) -> Value {
 const BEGINNING: usize = 1000;
 const FILES: usize = 8;
 
-/// Finds the file with the whole output of a failed command, and the exit code in `error`, which
-/// shows a part of the output. The host keeps this file while the hook runs, but names it in no
-/// event. Returns `None` if `error` shows the whole output, or if no such file is found.
+/// Returns the exit code of a failed command, and the file with its whole output. `error` is the
+/// host's text about the failure, with the exit code and a part of the output. The host keeps the
+/// file while the hook runs, but no event names the file. Returns `None` if `error` shows the whole
+/// output, or if no such file is found.
 fn find_failed_output(
     error: &str,
     transcript: &Path,

@@ -2,8 +2,8 @@
 //!
 //! The host passes only 10 KB of a command's output to its hook. Commands therefore run under
 //! `ctxfs run`, which `ctxfs install codex` sets up. A hook that replaces commands would be no
-//! alternative: it also has to allow the replacement, and the host would then no longer check the
-//! command of the model.
+//! alternative: it would also have to allow the new command, and the host would then no longer
+//! check the command of the model.
 
 use std::borrow::Cow;
 

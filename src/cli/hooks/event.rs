@@ -144,7 +144,7 @@ pub(crate) struct ToolResult<'a> {
 }
 
 impl<'a> ToolResult<'a> {
-    /// Returns the result of one of the host's own tools, which is assumed not to run commands.
+    /// Creates the result of one of the host's own tools. The tool is assumed not to run commands.
     pub(crate) fn new(
         conversation: &'a str,
         call: Cow<'a, str>,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use ctxfs_core::model::Limits;
 
-/// An agent host that has an adapter. The name of the host is used in commands and settings.
-/// Records name it as the server of the host's own tools.
+/// An agent host that has an adapter. Commands and settings use the name of the host. In records,
+/// this name also stands for the server of the host's own tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// Claude Code, and the Claude Agent SDK.
@@ -32,8 +32,8 @@ impl Host {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 
-    /// Returns the name that is used in commands. Records name it as the server of the host's own
-    /// tools.
+    /// Returns the name that commands use. In records, this name also stands for the server of the
+    /// host's own tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -71,8 +71,8 @@ pub enum Replaced {
     /// Outputs that the host would cut.
     #[default]
     Cut,
-    /// Outputs that the host would cut, and outputs over the limits whose stand-in has at most a
-    /// third of their tokens.
+    /// Outputs that the host would cut. Also any output over the limits, if its stand-in has at
+    /// most a third of the output's tokens.
     Long,
 }
 
@@ -99,8 +99,8 @@ pub enum ResultKind {
     Mixed,
 }
 
-/// The maximum size that a host shows its model whole. The host cuts an output that exceeds any of
-/// these limits.
+/// The size up to which a host shows an output whole to its model. The host cuts an output that
+/// exceeds any of these limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShownWhole {
     chars: u64,
@@ -163,7 +163,7 @@ impl ShownWhole {
         chars <= self.chars && bytes <= self.bytes && newlines <= self.lines
     }
 
-    /// Returns the maximum size in bytes of an output that is shown whole.
+    /// Returns an upper bound for the size in bytes of an output that is shown whole.
     pub fn most_bytes(&self) -> u64 {
         self.bytes.min(self.chars.saturating_mul(CHAR_BYTES))
     }

@@ -135,14 +135,14 @@ impl<'a> OutputKeeper<'a> {
         })
     }
 
-    /// Opens the store of the conversation `id`, which creates a missing store.
+    /// Opens the store for the conversation `id`, and creates the store if it is missing.
     pub(crate) fn make_store(&self, id: &str) -> Result<(), HookError> {
         self.shelf.find(id).map(drop)
     }
 
-    /// Returns the text that tells the model about earlier outputs of the conversation `id`. The
-    /// host calls the hook at the start of each session, with the `source` of the session. Returns
-    /// `None` for a new session, and if no output is stored.
+    /// Returns the text that tells the model about earlier outputs of the conversation `id`.
+    /// `source` is the reason why the host starts a session, such as `resume`. Returns `None` for a
+    /// new conversation, and if no output is stored.
     pub(crate) fn pointers(
         &self,
         id: &str,
@@ -251,7 +251,7 @@ struct Pointer {
 }
 
 /// Returns lines about the newest outputs of the conversation `id`, as many as fit into 1.5 KiB.
-/// Returns `None` if it has no outputs.
+/// Returns `None` if the conversation has no outputs.
 fn pointers_to(engine: &Engine, id: &Component) -> Result<Option<String>, EngineError> {
     let listing = engine.list_artifacts(id, |artifact| pointer(engine, id, artifact))?;
     let mut rows = listing.rows;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Environment, Failure, hooks::Host};
 
-/// An entry in a JSON file. A variable is a member of the object `env`, and replaces a previous
-/// value. A demanded number is a top-level member that the host requires. Removal keeps this number
-/// unless the file is otherwise empty.
+/// An entry in a JSON file. `Variable` is a member of the object `env`, and replaces a previous
+/// value. `Demanded` is a number that the host requires as a top-level member. A removal keeps this
+/// number unless the file is otherwise empty.
 #[derive(Debug, Clone)]
 pub(crate) enum JsonEntry {
     Hook(HookEntry),
@@ -29,8 +29,8 @@ pub(crate) struct HookEntry {
 }
 
 /// The names and units of hooks in the settings of a host: the keys of the command line and the
-/// timeout, and one minute in the host's unit of time. If `grouped` is true, the list of an event
-/// contains groups, each with a matcher and a list `hooks`.
+/// timeout, and the length of a minute in the host's unit of time. If `grouped` is true, the list
+/// of an event contains groups, each with a matcher and a list `hooks`.
 #[derive(Debug)]
 pub(crate) struct HookDialect {
     pub(crate) command: &'static str,
@@ -52,8 +52,8 @@ pub(crate) struct MemberEntry {
     pub(crate) value: &'static str,
 }
 
-/// A variable for the commands of a host. `former` is the value before the installation, for the
-/// case that there is no copy of the settings. `replaces` allows the installation to replace a
+/// A variable for the commands of a host. `former` is the value before the installation. A removal
+/// restores it if there is no copy of the settings. `replaces` allows the installation to replace a
 /// value of the user. `is_ours` recognizes values that an installation has set.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueEntry {
@@ -69,8 +69,8 @@ pub(crate) const STORE_OPTION: &str = "--store";
 // Directories of the caches of `npx`, `pipx run` and `uvx`, which are cleared from time to time.
 const CACHES: [&str; 2] = ["_npx", ".cache"];
 
-/// Returns the absolute path of this program. Prefers the path on `PATH`, which stays valid when
-/// the file behind it is updated.
+/// Returns the absolute path of this program. Prefers a path found through `PATH`, which stays
+/// valid after an update of the program.
 pub(crate) fn own_program(environment: &Environment) -> Result<String, Failure> {
     let own = std::env::current_exe().map_err(|error| {
         Failure::usage(format!("cannot find the program itself: {error}"), "run it by its path")

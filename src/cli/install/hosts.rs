@@ -13,9 +13,9 @@ use crate::install::shell::{self, ShellProgram};
 use crate::settings::SettingValue;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, env, places};
 
-/// The facts about the machine that settings of hosts contain: this program, the store and the
-/// environment. `given` is the store if the user names one. `found` is the store that a hook finds
-/// by itself.
+/// The facts that the settings of hosts depend on: this program, the store and the environment.
+/// `given` is the store that the user names, if any. `found` is the store that a hook finds by
+/// itself.
 pub(crate) struct InstallContext {
     pub(crate) program: String,
     config: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub(crate) struct InstallContext {
     pub(crate) environment: Environment,
 }
 
-/// The files of a host, and the paths in these files. The last file contains the hook.
+/// The files of a host, and the paths in these files. The last of the `targets` contains the hook.
 pub(crate) struct HostFiles {
     pub(crate) paths: NamedPaths,
     pub(crate) targets: Vec<EditedFile>,
@@ -283,8 +283,8 @@ pub(crate) struct ListedHost {
     pub(crate) project: InstallState,
 }
 
-/// The state of a hook in the settings of a host. `Differs` means that it is installed, but not as
-/// this version would install it. Programs may rely on the names.
+/// The state of a hook in the settings of a host. `Differs` means that the hook is installed, but
+/// not as this version would install it. Programs may rely on the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InstallState {

@@ -9,7 +9,7 @@ use crate::install::entry::{
 
 const VARIABLES: &[&str] = &["env"];
 
-/// Returns `text` with all `entries`. Returns it unchanged if it already has them.
+/// Returns `text` with all `entries`. Returns `text` unchanged if it already has the entries.
 pub(crate) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {
     let document = JsonDocument::parse(text)?;
     put_hooks(&document, &hooks(entries))?;
@@ -25,8 +25,8 @@ pub(crate) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongSha
     Ok(document.text())
 }
 
-/// Returns `text` without `entries`, and without objects and lists that become empty. Keeps
-/// everything that `before` contains, which is the file from before the installation.
+/// Returns `text` without `entries`, and without objects and lists that become empty. `before` is
+/// the text of the file from before the installation. Everything that `before` contains is kept.
 pub(crate) fn without(
     text: &str,
     entries: &[JsonEntry],
@@ -50,8 +50,8 @@ pub(crate) fn without(
     Ok(document.text())
 }
 
-/// Returns the words of the first hook in `text` that matches one of `entries`, even if it has
-/// another path or belongs to another event.
+/// Returns the command line, as a list of words, of the first hook in `text` that calls ctxfs for
+/// the host of `entries`. The path of the program and the event of the hook do not matter.
 pub(crate) fn hook_words(
     text: &str,
     entries: &[JsonEntry],

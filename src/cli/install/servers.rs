@@ -1,7 +1,7 @@
 //! Puts `ctxfs mcp` before the commands of MCP servers in the settings of a host.
 //!
-//! Edits insert and remove words at byte positions. All other bytes are preserved, and removing the
-//! words restores the original text.
+//! Edits insert or remove the words of a command line (program and arguments) at byte positions.
+//! All other bytes are preserved, and removing the words restores the original text.
 
 mod entry;
 mod json;
@@ -31,8 +31,8 @@ pub(crate) struct WrappedServers {
     pub(crate) only: Option<String>,
 }
 
-/// The store to name in the words of `ctxfs mcp`. `Former` keeps the store that the words already
-/// name. `Found` names no store, because `ctxfs mcp` finds it by itself.
+/// The store to name in the inserted command line of `ctxfs mcp`. `Former` keeps the store that an
+/// existing line names. `Found` names no store, because `ctxfs mcp` finds the store by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NamedStore {
     Former,
@@ -46,9 +46,9 @@ pub(crate) struct FoundServer {
     pub(crate) state: ServerState,
 }
 
-/// The way in which a server is started. `Wrapped` means that it runs through `ctxfs mcp` as `ctxfs
-/// install mcp` writes it. `WrappedByOthers` means that it runs through `ctxfs mcp` in another
-/// form. Programs may rely on the names.
+/// The way in which a server is started. `Wrapped` means that the server runs through a `ctxfs mcp`
+/// line in the form that `ctxfs install mcp` writes. `WrappedByOthers` means that it runs through a
+/// `ctxfs mcp` line of another form. Programs may rely on the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerState {
@@ -66,16 +66,17 @@ impl WrappedServers {
         Ok(self.entries(split(text).1)?.into_iter().map(found).collect())
     }
 
-    /// Returns `text` with the words added. Returns it unchanged if it already has them. A server
-    /// that runs through `ctxfs mcp` in another form is not changed.
+    /// Returns `text` with `ctxfs mcp` before the commands of the servers. Does not change a server
+    /// that runs through `ctxfs mcp` in another form.
     pub(crate) fn with(&self, text: &str) -> Result<String, WrongShape> {
         let (mark, text) = split(text);
         let put = |text: String, name: String| self.with_line(text, &name);
         Ok(mark.to_owned() + &self.selected(text)?.into_iter().try_fold(text.to_owned(), put)?)
     }
 
-    /// Returns `text` without the words that `ctxfs install mcp` has added. `before` is the copy
-    /// from before the installation. If nothing else has changed since, the result equals `before`.
+    /// Returns `text` without the words that `ctxfs install mcp` has put before the commands.
+    /// `before` is the copy from before the installation. If nothing else has changed since, the
+    /// result equals `before`.
     pub(crate) fn without(&self, text: &str, before: Option<&str>) -> Result<String, WrongShape> {
         let bare = self.stripped(text, before)?;
         match before {
@@ -84,8 +85,8 @@ impl WrappedServers {
         }
     }
 
-    /// Returns the words of the first server that runs through `ctxfs mcp` as `ctxfs install mcp`
-    /// writes it.
+    /// Returns the words that `ctxfs install mcp` has put before the command of a server. If
+    /// several servers have such words, the first server counts.
     pub(crate) fn line_in(&self, text: &str) -> Result<Option<Vec<String>>, WrongShape> {
         for entry in self.entries(split(text).1)? {
             let Ok(ServerKind::Command(place)) = entry.kind else { continue };

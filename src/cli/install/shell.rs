@@ -28,8 +28,8 @@ const IN_ENVIRONMENT: &str = "# In the environment: ";
 // Claude Code splits the prefix at this text into a program and its options.
 const OPTION: &str = " -";
 
-/// The wrapper program of a host that starts its shell commands, and the variable that names it.
-/// The previous value of the variable is read when this is created.
+/// The wrapper program that a host uses to start shell commands, and the variable that names the
+/// wrapper. `former` is the value that the variable had before.
 #[derive(Debug, Clone)]
 pub(crate) struct ShellProgram {
     host: Host,

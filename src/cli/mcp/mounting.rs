@@ -1,5 +1,4 @@
-//! `ctxfs mcp --mount`: a mount of the store that is started as `ctxfs mount` starts it and stays
-//! after the gateway ends.
+//! `ctxfs mcp --mount`: a mount in the background, which stays after the gateway ends.
 //!
 //! The gateway answers a client while the mount is starting. Only a request that needs the store
 //! waits for the mount, for at most 10 seconds.
@@ -32,8 +31,9 @@ struct MountRequest {
 }
 
 impl BackgroundMount {
-    /// Starts a mount in the background, at `dir` or at the default mountpoint, unless the store is
-    /// already mounted. If that fails, prints the reason.
+    /// Starts a mount in the background: at `dir`, or else at the mountpoint in the settings, or
+    /// else at the default mountpoint. Uses an existing mount of the store at that place, or at any
+    /// place if only the default is left. If mounting fails, prints the reason.
     pub(crate) fn begin(
         dir: Option<&Path>,
         settings: &Settings,

@@ -1,5 +1,5 @@
-//! The servers of the gateway: those in a file in the format of MCP clients, and the one after
-//! `--`. Also lists their tools for `ctxfs mcp list`.
+//! The servers of the gateway. They come from a file in the format of MCP clients, or from the
+//! command after `--`. Also lists their tools for `ctxfs mcp list`.
 
 use std::{ffi::OsString, fmt::Write as _, fs, path::Path, sync::Arc};
 
@@ -84,8 +84,8 @@ fn server_place(transport: Transport) -> ServerPlace {
     }
 }
 
-/// Returns the server that a command or a URL names. Returns `None` if neither is given. `timeout`
-/// is in seconds, and 0 means no limit.
+/// Returns the server for `command`, which is a command line or a URL. Returns `None` if `command`
+/// is empty. `timeout` is in seconds, and 0 means no limit.
 pub(crate) fn server_behind(
     command: &[OsString],
     name: Option<&str>,

@@ -24,9 +24,9 @@ const AGAIN: Duration = Duration::from_millis(50);
 const NO_LIMIT: Duration = Duration::from_hours(24 * 365);
 const MOST_CONVERSATIONS: usize = 1_000_000;
 
-/// The use of the bucket by a command. For `Publish`, the first host creates the mark of the
-/// bucket. `Begin` also replaces a known bucket that is permanently lost. For `Read`, the bucket
-/// must exist.
+/// The purpose for which a command opens the bucket. `Publish` initializes a bucket that no host
+/// has used yet, unless this store knows a bucket that is now missing. `Begin` initializes it in
+/// any case. For `Read`, the bucket must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Publish,
@@ -34,8 +34,8 @@ pub(crate) enum Purpose {
     Read,
 }
 
-/// An open bucket. No other process may use it for this store. A failed request is retried for a
-/// minute, but not after `until`.
+/// An open bucket. While it is open, no other process can use it for this store. A failed request
+/// is retried for a minute, but not after `until`.
 pub(crate) struct OpenBucket {
     pub(crate) store: Store,
     pub(crate) bucket: Bucket,
@@ -102,8 +102,8 @@ pub(crate) fn identify(
 }
 
 impl OpenBucket {
-    /// Opens the bucket after waiting until no other process uses it for this store. Unless
-    /// `is_quiet` is true, shows on a terminal what it waits for.
+    /// Waits until no other process uses the bucket for this store, and opens it. Unless `is_quiet`
+    /// is true, a terminal shows the reason for the wait.
     pub(crate) fn new(
         settings: &Settings,
         (purpose, is_quiet): (Purpose, bool),

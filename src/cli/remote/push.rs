@@ -163,9 +163,9 @@ fn send(
     Ok((sent, resent))
 }
 
-/// Merges the segments of a conversation if there are many, and deletes garbage. If the bucket
-/// refuses deletion, that is reported and harmless. If nothing was deleted because some segments
-/// could not be read, returns the reason.
+/// Merges the segments of a conversation if there are many, and deletes garbage. A bucket that
+/// refuses deletions is reported as a problem, and is no error. If nothing was deleted because some
+/// segments could not be read, returns the reason.
 fn tidy(
     opened: &OpenBucket,
     id: &Component,

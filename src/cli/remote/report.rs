@@ -1,4 +1,5 @@
-//! The reports of a command on several conversations, and the problems that it prints at its end.
+//! The reports of a command, one for each conversation, and the problems that the command prints at
+//! its end.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::{fmt, thread, time::Duration};
@@ -13,8 +14,8 @@ use ctxfs_sync::remote::{RemoteError, RepairReport};
 const PROBLEMS: [&str; 2] = ["problem", "problems"];
 const PROBLEMS_HINT: &str = "all else is done; mend what is named, and try again";
 
-/// The reports of a command on several conversations. A failure of one conversation is recorded as
-/// a problem. A failure of the bucket ends the command.
+/// The reports of a command, one for each conversation. A failure of one conversation is recorded
+/// as a problem. A failure of the bucket ends the command.
 pub(crate) struct CommandReport<T> {
     pub(crate) reports: Vec<T>,
     pub(crate) others: Problems,
@@ -23,7 +24,7 @@ pub(crate) struct CommandReport<T> {
 }
 
 impl<T> CommandReport<T> {
-    /// Calls `act` for each conversation. Unless the output is quiet, shows the progress and the
+    /// Calls `act` for each conversation. Unless `is_quiet` is true, shows the progress, and the
     /// reason if the command waits for the bucket.
     pub(crate) fn of_each(
         ids: &std::collections::BTreeSet<Component>,
@@ -95,7 +96,7 @@ impl<T> CommandReport<T> {
     }
 }
 
-/// Problems of single files with their reasons. A command prints them at its end.
+/// Problems of files or conversations, each with its reason. A command prints them at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(pub(crate) Vec<(String, String)>);
 

@@ -24,11 +24,11 @@ pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
     Ok(text)
 }
 
-/// Returns access to the bucket of the settings through a process, which `starter` starts at the
-/// first request. Returns `None` if no bucket is set.
+/// Returns the bucket that the settings name. Requests go through a process that `starter` starts
+/// at the first request. Returns `None` if no bucket is set.
 ///
-/// If the bucket is a directory, the process is confined to it and cannot create it. Therefore the
-/// directory is created here if this store may be the first to use it.
+/// If the bucket is a directory, the process is confined to that directory and cannot create it.
+/// Therefore the directory is created here if this store may be the first to use the bucket.
 pub(crate) fn bucket_process(
     settings: &Settings,
     store: &Store,
@@ -74,8 +74,8 @@ pub(crate) fn share(
 pub(crate) struct Sharing(Option<Tier>);
 
 /// Begins to share `store` if the settings name a bucket. Fetches changes of other hosts on
-/// request. If `sends` is true, also sends complete outputs, unless the settings reserve sending to
-/// commands. If the bucket cannot be used, logs the reason.
+/// request. If `sends` is true, also sends complete outputs, unless the settings leave sending to
+/// `ctxfs push` and `put --durable`. If the bucket cannot be used, logs the reason.
 ///
 /// Makes no request. Starts a thread if it sends.
 pub(crate) fn begin(store: &Store, settings: &Settings, sends: bool) -> Sharing {

@@ -53,8 +53,8 @@ pub(crate) fn show(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
 }
 
 /// Returns the URL of the bucket, and a text about this host's clock if the clock is off by more
-/// than a minute. Returns `None` if no bucket is set. Fails if the bucket does not answer, or is
-/// not intended for this host.
+/// than a minute. Returns `None` if no bucket is set. Fails if the bucket does not answer or cannot
+/// be used by this host.
 pub(crate) fn health(
     settings: &Settings,
     store: &Path,

@@ -453,8 +453,8 @@ impl StoreFile {
         self.wrong.get_or_insert_with(note);
     }
 
-    /// Returns notices about the file. `users` is the path of the user's file, which may contain
-    /// the settings that this file may not.
+    /// Returns notices about the file. `users` is the path of the user's file, to which the notices
+    /// refer for settings that are not allowed in this file.
     pub(crate) fn notices(&self, users: Option<&Path>) -> Vec<String> {
         let wrong = self.wrong.as_ref().map(|wrong| format!("{wrong}; this does not count"));
         let left_out = (!self.left_out.is_empty()).then(|| {

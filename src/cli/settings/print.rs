@@ -232,8 +232,7 @@ fn wrapped(text: &str) -> String {
 }
 
 /// Fuzz target. A settings file is either refused with its path and a hint, or printing its
-/// settings gives a file with the same settings. If it is the own file of a store, it is never
-/// refused.
+/// settings gives a file with the same settings. A store's own settings file is never refused.
 #[cfg(any(test, feature = "testing"))]
 pub fn fuzz_settings(data: &[u8]) {
     let dir = tempfile::tempdir().expect("a directory");

@@ -13,9 +13,9 @@ use ctxfs_models::extract::{ModelProfile, ProviderKind, TargetSettings, ToolUse}
 pub(crate) const PERMISSIONS: &str = "permissions";
 pub(crate) const RISK: &str = "risk";
 
-/// The rules for tool calls from one or all settings files. The keys are patterns of `server/tool`;
-/// in `[permissions]` they may also be risks. If two rules have the same pattern, the stricter rule
-/// applies.
+/// The rules for tool calls, from one settings file or merged from all. The keys are patterns for
+/// `server/tool`; in `[permissions]`, a key may also be a risk. If two rules have the same pattern,
+/// the stricter rule applies.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct CallRules {
     permissions: BTreeMap<String, Verdict>,
@@ -111,7 +111,8 @@ impl ModelTables {
         self.providers.extend(other.providers.clone());
     }
 
-    /// Returns the targets in their order. Fails for a target that no provider has.
+    /// Returns the targets in their order. Fails if a target has no provider, or its provider has
+    /// no such model.
     pub(crate) fn resolved(&self) -> Result<Vec<TargetSettings>, Failure> {
         let Some(Setting { value, origin }) = &self.targets else { return Ok(Vec::new()) };
         value.iter().map(|target| self.target(target, origin)).collect()

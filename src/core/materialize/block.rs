@@ -29,8 +29,8 @@ impl<'b> ByteBlock<'b> {
     }
 }
 
-/// The line at the end of a stream that has no newline yet. Keeps the position of the line and its
-/// first `KEPT` bytes.
+/// The unfinished line at the end of a stream. Keeps the position of the line and its first `KEPT`
+/// bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenLine<const KEPT: usize> {
     pub(super) lines: u64,

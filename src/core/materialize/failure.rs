@@ -172,8 +172,8 @@ fn examined(line: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// An error line that [`error_lines`] found. `index` is the number of the line, counted from 0.
-/// `place` is the offset in the line of the fragment that marks the line as an error. A lower
-/// `rank` is more informative.
+/// `place` is where the fragment that marks the line as an error begins, as an offset in the line,
+/// or 0 if the line has no such fragment. A lower `rank` is more informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorMatch {
@@ -197,8 +197,8 @@ pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMa
 // After this many searches without success, `last_harmless` searches only at every 16th call.
 const IN_VAIN: u32 = 16;
 
-/// Finds lines that look like errors from their shapes alone. The result depends only on the block,
-/// so several blocks may be scanned in parallel.
+/// Finds error lines, judging each line only by its shape. The result depends only on the block, so
+/// several blocks may be scanned in parallel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ErrorScanner {
     verdicts: Verdicts,
@@ -233,12 +233,12 @@ impl ErrorScanner {
         }
     }
 
-    /// Given a harmless line, returns the index of the last line of the run of harmless lines that
-    /// begins at `line`. Only lines whose shapes are known extend the run.
+    /// Returns the index of the last line of the run of harmless lines that begins at `line`, which
+    /// must be harmless. Only lines whose shapes are known extend the run.
     ///
     /// In some outputs, nearly every line contains a fragment. Recognizing a known shape is then
-    /// faster than searching for fragments. If several calls found no run, most calls return `line`
-    /// at once.
+    /// faster than searching for fragments. After several calls that found no run, most calls
+    /// return `line` without examining other lines.
     fn last_harmless(&mut self, block: ByteBlock<'_>, mut line: usize) -> usize {
         if self.alone >= IN_VAIN && !self.alone.is_multiple_of(IN_VAIN) {
             self.alone = self.alone.wrapping_add(1);

@@ -22,8 +22,8 @@ pub struct Frequent<K, V> {
 }
 
 /// The count of one key. `times` is the number of counted occurrences. `missed` is an upper bound
-/// for the number of other occurrences, which were lost if the key was dropped earlier. `value` was
-/// created at the first counted occurrence.
+/// for the occurrences that were lost because the key was dropped earlier. `value` was created at
+/// the first counted occurrence.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Count<V> {

@@ -226,8 +226,8 @@ fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }
 
-/// Detects JSON by the rules of the analysis, but without the rest of the analysis. Passes the
-/// events to `E`.
+/// Detects JSON by the same rules as an `Analyzer`, but computes no other facts. Passes the events
+/// to `E`.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,

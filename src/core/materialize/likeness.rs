@@ -53,8 +53,8 @@ const NUMBER: u64 = 1 << 32;
 const HEAD_BYTES: usize = 48;
 const HEAD_WORDS: usize = 4;
 
-/// Hashes lines without their numbers: decimal and hexadecimal numbers, times, and UUIDs. Reuses
-/// its buffer for the next line. Hashes are the same in every process.
+/// Hashes lines, ignoring decimal and hexadecimal numbers, times and UUIDs. Reuses its buffer for
+/// the next line. Hashes are the same in every process.
 #[derive(Debug, Clone, Default)]
 pub struct LikenessHasher {
     buffer: Vec<u8>,

@@ -64,7 +64,7 @@ impl Magic {
     }
 }
 
-// Does the same as [`Magic::is_binary`] for the beginning of a content.
+// Does the same as [`Magic::is_binary`] for the beginning of a `Content`.
 pub(super) fn begins_binary(bytes: &[u8]) -> bool {
     format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
 }

@@ -55,7 +55,7 @@ impl FrameStart {
 }
 
 impl EscapeStripper {
-    /// Takes the next bytes. Appends the text that can no longer be overwritten to `out`.
+    /// Takes the next bytes. Appends to `out` the text that can no longer be overwritten.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         if self.is_fresh() {
@@ -276,8 +276,9 @@ fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Prin
 
 const ESCAPE: u8 = 0x1b;
 
-/// Appends the text of a line to `out`, if the line has only colours or only carriage returns. For
-/// any other line, returns false and appends nothing. The caller must then use [`EscapeStripper`].
+/// Appends the text of a line to `out` if the line has no controls except colours, or none except
+/// carriage returns. For any other line, returns false and appends nothing. The caller must then
+/// use [`EscapeStripper`].
 fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
     let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
     let text = &line[..ended];

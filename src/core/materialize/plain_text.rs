@@ -1,5 +1,5 @@
-//! The text of a terminal log without escape sequences, as a content. Reading begins at checkpoints
-//! in the log.
+//! The text of a terminal log, with escape sequences removed, as a [`Content`]. Reading begins at
+//! checkpoints in the log.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,9 +23,8 @@ const DENSE: u64 = 8 * 1024;
 /// may have any length.
 const MOST: usize = 4096;
 
-/// A position in the log from which its text can be read. `raw` is the number of bytes of the log
-/// before it, and `plain` the number of bytes of the text before it. `stripper` is the state at
-/// this position, in which no text is held.
+/// A position in the log from which the text can be read. `raw` is its offset in the log, and
+/// `plain` its offset in the text. `stripper` is the state at this position, and holds no text.
 #[derive(Debug, Clone, Default)]
 struct Checkpoint {
     raw: u64,
@@ -33,8 +32,8 @@ struct Checkpoint {
     stripper: EscapeStripper,
 }
 
-/// Positions in a log from which its text can be read, valid for any log that begins with the same
-/// bytes. Clones share the positions.
+/// Positions in a log from which its text can be read. They are valid for any log that begins with
+/// the same bytes. Clones share the positions.
 #[derive(Debug, Clone, Default)]
 pub struct Checkpoints(Arc<Vec<Checkpoint>>);
 
@@ -71,8 +70,8 @@ impl Checkpoints {
         Ok(Self(Arc::new(lines.cloned().collect())))
     }
 
-    /// Returns checkpoints at beginnings of lines. Each item of `places` has the number of bytes
-    /// before the line in the log and in the text. Positions that are out of order or exceed the
+    /// Returns checkpoints at beginnings of lines. Each item of `places` is the offset of such a
+    /// line in the log, and its offset in the text. Positions that are out of order or exceed the
     /// maximum number are ignored.
     pub fn at(places: &[(u64, u64)]) -> Self {
         let mut checkpoints: Vec<Checkpoint> = Vec::new();
@@ -87,9 +86,9 @@ impl Checkpoints {
         Self(Arc::new(checkpoints))
     }
 
-    /// Returns how to read the range `text` of the text. The first pair is the position at which
-    /// reading must start: the offset in the log and the offset in the text. The second value is
-    /// the range of the log that is read at most. The log has `length` bytes.
+    /// Returns what to read of a log of `length` bytes to get the range `text` of its text. The
+    /// first value is where to start: an offset in the log, and the matching offset in the text.
+    /// The second value is a range of the log; nothing outside this range is read.
     pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
         let start = self.before(text.start, length);
         let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
@@ -170,7 +169,7 @@ impl Default for TextExtractor {
 /// backwards or at random therefore does not read blocks repeatedly.
 const KEPT: usize = 16;
 
-/// The text of a log without escape sequences, as a content.
+/// The text of a log, with escape sequences removed, as a [`Content`].
 ///
 /// A read that continues a recent read processes only the bytes that it needs. Any other read
 /// starts at the last checkpoint before its offset.

@@ -20,7 +20,7 @@ const JUDGED: u64 = 64 << 10;
 const KEPT: u64 = 400;
 
 /// Finds the prose in a stream. `lines` is the number of newlines, and `start` is the offset of the
-/// last line. Both cover the current block up to index `counted`. `spaces` counts the spaces
+/// last line. Both include the current block up to index `counted`. `spaces` counts the spaces
 /// between words outside passages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProseFinder {

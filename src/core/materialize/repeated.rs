@@ -86,7 +86,7 @@ impl RepeatedLines {
         }
     }
 
-    /// Returns the repeated lines, most frequent first, including an unfinished last line. `lines`
+    /// Returns the repeated lines, most frequent first. Counts an unfinished last line too. `lines`
     /// is the total number of lines.
     pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
         self.ended().map_or_else(|| self.counts.best(lines), |counts| counts.best(lines))
@@ -201,7 +201,7 @@ impl Count<LineGroup> {
     }
 }
 
-// Minimum number of lines of an output in which odd lines are searched. A line is odd if it
+// Minimum number of lines of an output that is searched for odd lines. A line is odd if it
 // resembles no other line.
 const UNLIKE_LINES: u64 = 40;
 // Minimum number of lines with the same shape.

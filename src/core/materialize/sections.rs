@@ -45,8 +45,8 @@ impl SectionDetector {
         self.open.push(&bytes[block.last_line()..]);
     }
 
-    /// Returns the sections so far, including an unfinished last line. `lines` is the total number
-    /// of lines.
+    /// Returns the sections so far. Examines an unfinished last line too. `lines` is the total
+    /// number of lines.
     pub(super) fn finish(&self, lines: u64) -> Sections {
         let outline = self.outline.finish(lines);
         if outline.is_search {

@@ -15,7 +15,7 @@
 //!   [`TOKEN_ERROR_PERCENT`] of each tokenizer.
 //! - 47 outputs were set aside. For 45 of them, the estimate is within [`TOKEN_ERROR_PERCENT`] of
 //!   each tokenizer.
-//! - For the 7 outputs, the estimate is within this error of one tokenizer, or between two of them.
+//! - For those 7, the estimate is within this error of one tokenizer, or between two of them.
 //!
 //! The root-mean-square error against the middle of the three counts is 2.3 %. For the outputs that
 //! were set aside, it is 2.5 %.
@@ -23,8 +23,8 @@
 //! The first 1 MiB is counted completely. After that, only the first 8 KiB of each 128 KiB are
 //! counted, by absolute offset.
 
-/// The maximum error of the estimate in percent, compared with each of three tokenizers. 24 of 25
-/// outputs are within this error.
+/// A bound for the error of the estimate in percent. For 24 of 25 outputs, the estimate is within
+/// this error of each of three tokenizers.
 pub const TOKEN_ERROR_PERCENT: u32 = 10;
 
 // Number of bytes that are counted completely. At about 600 MB/s, this takes 1.7 ms.
@@ -35,8 +35,8 @@ const STRIDE_BYTES: u64 = 128 << 10;
 const SAMPLE_BYTES: u64 = 8 << 10;
 
 /// The table of costs. The cost of a byte depends on three classes: one of the previous byte, one
-/// of the byte, and one of the next byte. Each class and each cost is a character, which counts
-/// from [`FIRST`].
+/// of the byte, and one of the next byte. Each class, and the square root of each cost, is stored
+/// as one byte: the number plus [`FIRST`].
 ///
 /// The first three lines map bytes to classes. Line 1 is for the previous byte, line 2 for the
 /// byte, and line 3 for the next byte. Each of these lines has the classes of all 256 bytes, and
@@ -74,9 +74,9 @@ struct CostEstimate {
     window: Option<ByteWindow>,
 }
 
-/// The sums of the entries of [`ADDED`] for the last three bytes, in three parts. The lowest part
-/// includes all three bytes and is the index of a cost in [`COSTS`]. The second part includes the
-/// last two bytes, and the third part the last byte.
+/// Sums of entries of [`ADDED`], in three parts. The lowest part is the sum for the last three
+/// bytes, and is the index of a cost in [`COSTS`]. The second part is the sum for the last two
+/// bytes. The third part is the entry for the last byte.
 #[derive(Debug, Clone, Copy)]
 struct ByteWindow {
     parts: u64,

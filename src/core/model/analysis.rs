@@ -162,8 +162,8 @@ pub struct Trouble {
 }
 
 /// A JSON record (an array item or an object) that represents `times` similar records. `line` and
-/// `offset` are the position of the first byte of the record. `outer` is the position of the object
-/// that contains the record as an item.
+/// `offset` are the position of the first byte of the record. `outer` is the offset of the record
+/// around this one, if that is an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TroubleRecord {
@@ -189,8 +189,8 @@ pub struct Errors {
 }
 
 /// A line that looks like an error. It represents all lines that differ from it only in numbers.
-/// `times` is the number of these lines, including itself. `last` is the position of the last of
-/// them; `None` if that is this line.
+/// `times` is the number of all these lines, including this one. `last` is the position of the last
+/// of them, or `None` if this line is the last.
 ///
 /// The line begins at `offset`. `length` is its length without the newline, at most 4,096 bytes.
 /// `rank` is judged from this line alone.

@@ -7,8 +7,8 @@ use crate::model::{Analysis, Limits, Place, Record};
 
 /// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
 ///
-/// An implementation is a snapshot: neither `len` nor the bytes below it change, as far as the
-/// implementation can detect.
+/// An implementation is a snapshot: the value of `len` and the bytes before that offset do not
+/// change, as far as the implementation can detect.
 pub trait Content: Send + Sync {
     /// Returns the number of bytes.
     fn len(&self) -> u64;
@@ -48,7 +48,7 @@ pub trait Content: Send + Sync {
     }
 }
 
-/// A position in a content: the number of bytes before it, and the number of newlines among them.
+/// A position in content: the number of bytes before it, and the number of newlines among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct LinesBefore {
@@ -157,7 +157,7 @@ pub struct Subject<'a> {
     pub place: &'a Place,
     /// The limits that apply to stand-ins for the artifact.
     pub limits: &'a Limits,
-    /// The names of outputs that other hosts wrote under the same name.
+    /// The paths of outputs that other hosts wrote under the same name as this artifact.
     pub same_name: &'a [String],
     /// The redactor that masked the secrets in `content`. None if secrets are shown.
     pub redacts: Option<&'a dyn Redactor>,
@@ -199,11 +199,11 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-/// Writes the input of a filter to its first argument. Returns in three cases: everything is
+/// Writes the input of a filter to the first argument. Returns in three cases: everything is
 /// written; writing fails because the filter has stopped reading; the second argument returns true.
 pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
 
-/// Runs jq filters and contains their faults.
+/// Runs jq filters in such a way that a faulty filter does no harm.
 ///
 /// A single line of jq can run forever, use up all memory, or recurse until the stack overflows. A
 /// stack overflow kills the process. An implementation therefore runs each filter in a separate
@@ -220,8 +220,8 @@ pub trait Filters: Send + Sync {
     ) -> io::Result<FilterOutcome>;
 }
 
-/// The result of running a filter. A fault of the filter is one of these outcomes. For any other
-/// failure, [`Filters::run`] returns an error.
+/// The result of running a filter. If the filter itself fails, the result is one of these outcomes.
+/// For any other failure, [`Filters::run`] returns an error.
 ///
 /// - `Done`: the filter ended by itself.
 /// - `Enough`: the filter was stopped because `take` needed no more output.

@@ -24,7 +24,7 @@ pub struct Amount {
 /// - `read`: reads of all other views. `views` counts the reads of each kind of view.
 /// - `expired`: outputs that a rule removed.
 /// - `deleted`: outputs that a person or program removed.
-/// - `calls`: calls of the gateway. `index` counts its light indexes.
+/// - `calls`: calls of tools through the gateway. `index` counts the sessions with a light index.
 /// - `questions`: questions to language models. The log of each conversation lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -63,8 +63,8 @@ pub struct DailyCounts {
     pub counts: Counts,
 }
 
-/// Maximum number of tools that are counted by name, in each of these: a conversation and day, and
-/// a sum. Clients choose the names of tools, so the number must be bounded.
+/// Maximum number of tools that are counted by name: on each day of a conversation, and in
+/// [`Sums`]. Clients choose the names of tools, so the number must be bounded.
 pub const MOST_TOOLS: usize = 500;
 /// The name under which all other tools are counted.
 pub const OTHER_TOOLS: &str = "(other)";

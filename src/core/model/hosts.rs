@@ -43,9 +43,9 @@ pub trait OtherHosts: Debug + Send + Sync {
     /// Returns true if local copies of shared outputs are removed when the disk is nearly full.
     fn evicts(&self) -> bool;
 
-    /// Returns the paths of outputs that were also written under the name `path`. Such an output
-    /// got another path because `path` was taken. If the output at `path` itself was renamed for
-    /// this reason, its original path is included.
+    /// Returns the paths of the outputs that were written as `path`, but got another path because
+    /// `path` was taken. If the output at `path` itself got this path in place of a taken one,
+    /// includes the taken path.
     fn same_name(&self, _conversation: &Component, _path: &RelPath) -> Vec<String> {
         Vec::new()
     }

@@ -79,7 +79,8 @@ impl Limits {
         self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER
     }
 
-    /// Returns true if an output of `bytes` and `chars` is given to a model unchanged.
+    /// Returns true if an output of `bytes` bytes and `chars` characters is given to a model
+    /// unchanged.
     pub fn are_kept_by(&self, bytes: u64, chars: u64) -> bool {
         chars <= self.max_inline_chars && bytes <= self.max_inline_bytes
     }

@@ -116,8 +116,8 @@ pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     format!("{conversation}/{}", made_up.unwrap_or(name))
 }
 
-/// Returns the files that `text` may refer to, the most literal one first. `text` is a handle, a
-/// reference such as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like a
+/// Returns the files that `text` may refer to, the most literal reading first. `text` is a handle,
+/// a reference such as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like a
 /// reference.
 ///
 /// Every component is checked, so no path leaves its conversation. The files need not exist; the

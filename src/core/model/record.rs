@@ -32,7 +32,7 @@ pub struct Record {
     pub file: Option<LocalFile>,
     /// Time when the artifact was first seen, in milliseconds since the epoch.
     pub created: i64,
-    /// The process that will seal the artifact, while it is live.
+    /// The process that will seal the artifact. Present while the artifact is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The call that produced the artifact, as described by the writer.
@@ -205,16 +205,16 @@ impl Provenance {
 }
 
 impl Record {
-    /// Returns the id of the call that the writer gave, or the file name without its extension if
-    /// the writer gave none.
+    /// Returns the call id that the writer gave, or the file name without its extension if the
+    /// writer gave none.
     pub fn call(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         self.provenance.call.as_deref().unwrap_or(stem)
     }
 
-    /// Returns this record for content that was removed. `size` and `modified` describe the removed
-    /// content.
+    /// Returns a copy of this record that describes removed content: `size` and `modified` are
+    /// those of the removed content.
     #[must_use]
     pub fn retired(&self, size: u64, modified: i64, removal: Removal) -> Self {
         Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }

@@ -1,10 +1,12 @@
-//! The patterns of the sets. Each is tried only where one of its beginnings occurs.
+//! The compiled patterns of all `PatternSet`s. Each is tried only where one of its beginnings
+//! occurs.
 //!
 //! A single automaton finds all beginnings, and a short regex runs only at these positions. The
 //! time of a search therefore does not depend on earlier searches, and hostile text takes at most a
 //! fixed multiple of the time of other text. The alternative would be one regex of all patterns,
-//! run by lazy automata. It builds new states for each byte of some texts, such as base64 of JSON.
-//! For such text and for later text, it would be hundreds of times slower.
+//! run by a lazy automaton. For some texts, such as base64 of JSON, the automaton builds a new
+//! state for each byte. It would then be hundreds of times slower, for such a text and for later
+//! texts.
 
 use std::ops::Range;
 

@@ -81,7 +81,7 @@ const NAMED: usize = 4;
 // The name under which masks without a name are counted.
 const OTHER: &str = "other";
 
-/// The number of masks in a text by name, for the notice about redacted secrets.
+/// How many masks of each name a text has, for the notice about redacted secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct MaskCounts(BTreeMap<String, u64>);

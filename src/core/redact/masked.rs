@@ -24,7 +24,7 @@ use crate::redact::rules::{LINE, REACH, SecretRules};
 /// block.
 pub const BLOCK: u64 = 256 * 1024;
 
-/// The part of a content that must be read to mask a block. `bytes` is the range to read, and
+/// The part of the content that must be read to mask a block. `bytes` is the range to read, and
 /// `block` is the range of the block within the content.
 pub(super) struct MaskWindow {
     pub(super) bytes: Range<u64>,
@@ -78,8 +78,8 @@ impl MaskWindow {
     }
 }
 
-/// Returns the range of a content of `length` bytes that is read to mask `range`. `range` must not
-/// be empty.
+/// Returns the range that is read to mask `range`, which must not be empty. The content has
+/// `length` bytes.
 pub fn read_to_mask(range: &Range<u64>, length: u64) -> Range<u64> {
     let first = MaskWindow::of(range.start / BLOCK, length);
     let last = MaskWindow::of(range.end.saturating_sub(1) / BLOCK, length);
@@ -112,9 +112,8 @@ pub fn masks<E>(
     Ok(masks.collect())
 }
 
-/// Returns the length of the prefix of a content that is masked in the same way after the content
-/// has grown. The content has `length` bytes now. A secret near the end may continue in the new
-/// bytes.
+/// Returns the length of a prefix whose masks do not change when the content grows. The content has
+/// `length` bytes now. A secret near the end may continue in the new bytes.
 pub fn settled(length: u64) -> u64 {
     length.saturating_sub(REACH as u64)
 }

@@ -112,9 +112,9 @@ impl Rendition {
         })
     }
 
-    /// Returns true if a terminal may omit more of the text than a cleaning view does. This is the
-    /// case if the text has control characters that are neither line ends nor part of sequences
-    /// that every reader omits.
+    /// Returns true if a terminal may omit more of the text than `cleaned` does. This is the case
+    /// if the text has control characters that are neither line ends nor part of sequences that
+    /// every reader omits.
     fn is_more_than_coloured(&self) -> bool {
         let mut at = 0;
         while let Some(control) = next_control(&self.text[at..]) {
@@ -185,8 +185,8 @@ fn next_control(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Returns the length of the line end or complete sequence at the start of `text` that every reader
-/// omits, or 0 if there is none.
+/// Returns the length of what every reader omits at the start of `text`: a carriage return before a
+/// newline, or a complete escape sequence. Returns 0 if there is neither.
 fn plain_length(text: &[u8]) -> usize {
     if text.starts_with(b"\r\n") {
         return 1;

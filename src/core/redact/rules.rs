@@ -15,9 +15,9 @@ use crate::redact::sets::{PatternSet, SecretCheck};
 /// Maximum length of a secret in bytes. The length includes the context that the pattern of the
 /// secret needs.
 pub(super) const REACH: usize = 16 * 1024;
-/// Number of bytes in which the beginning of a line is searched. They come before the [`REACH`]
-/// bytes in front of the searched block. A search that begins inside a line may mistake part of a
-/// word for a whole word.
+/// Number of bytes before the [`REACH`] bytes in front of a block. If a line begins in them, the
+/// search for secrets begins there. A search that begins inside a line may mistake part of a word
+/// for a whole word.
 pub(super) const LINE: usize = 4 * 1024;
 // The name is limited because it appears in every mask.
 const NAME_BYTES: usize = 32;

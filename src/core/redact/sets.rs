@@ -21,7 +21,7 @@ pub struct PatternSet {
 }
 
 /// A pattern of a set. Each match begins with `before` and one of `beginnings`, in upper or lower
-/// case. `label` is the name in the masks of the pattern.
+/// case. `label` is the name that its masks show.
 #[derive(Debug)]
 pub(super) struct SecretPattern {
     pub(super) label: &'static str,
@@ -32,8 +32,8 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
-/// The text that must come before a match. `Anything`: any byte. `Break`: a word boundary, or an
-/// escaped line break or tab. `Scheme`: the scheme of a URL, which belongs to the match.
+/// What must come before the beginning of a pattern. `Anything`: any byte. `Break`: a word
+/// boundary, or an escaped line break or tab. `Scheme`: the scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
     Anything,

@@ -1,6 +1,6 @@
-//! Calls of a client of revision 2026-07-28 to a server of an older revision. If the server sends
-//! a request to the client, the gateway ends the client's call with the result `input_required`.
-//! The gateway holds the call at the server. The call continues when the client repeats it with the
+//! Calls of a client of revision 2026-07-28 to a server of an older revision. If the server sends a
+//! request to the client, the gateway ends the client's call with the result `input_required`, but
+//! keeps the call open at the server. This call continues when the client repeats its call with the
 //! answers.
 
 use std::sync::{Arc, Weak};
@@ -40,9 +40,9 @@ pub(crate) fn must_carry(relay: &Relay, from: &Upstream) -> bool {
     relay.client.is_modern() && (relay.hub.is_some() || from.era.get() != Some(Era::Modern))
 }
 
-/// Handles a server's request for a client that accepts no requests. The client gets it as a
-/// question in the result of an open call or batch, or of its next call. If that is not possible,
-/// the request is refused.
+/// Handles a request that a server sends to a client that accepts no requests. The client gets the
+/// request as a question in the result of an open call or batch, or of its next call. If that is
+/// not possible, the request is refused.
 pub(crate) fn take_request(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
@@ -131,8 +131,9 @@ fn carry(relay: &Arc<Relay>, request: u64, question: EarlyQuestion) {
     }
 }
 
-/// Sends the reply to a server's question. `_room` is the memory of the question. The requests of
-/// the server hold the other end of `replied`, so a reference to the server would keep both alive.
+/// Sends the reply to a server's question. `_room` is the memory reserved for the question. `from`
+/// is weak, because the pending requests of the server hold the other end of `replied`: with a
+/// strong reference, neither would ever be dropped.
 async fn reply_to(
     from: Weak<Upstream>,
     id: String,

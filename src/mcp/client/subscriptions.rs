@@ -1,4 +1,5 @@
-//! The subscriptions of a 2026-07-28 client, for servers that cannot take them.
+//! The subscriptions of a 2026-07-28 client. The gateway manages them itself if there are several
+//! servers, or if the only server has an older revision.
 
 use std::sync::Arc;
 

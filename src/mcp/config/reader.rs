@@ -167,9 +167,9 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A fault in the file or an unknown key, with its line number, counted from 1, and the path of its
-/// keys. It is displayed as ``mcp.json:7: `mcpServers.github.env.TOKEN` is wrong``. Values are
-/// never shown, because they may be secret.
+/// A fault in the file, or an unknown key. `line` is counted from 1, and `key` is the path to the
+/// key in question. A flaw is displayed as ``mcp.json:7: `mcpServers.github.env.TOKEN` is wrong``.
+/// Values are never shown, because they may be secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Flaw {

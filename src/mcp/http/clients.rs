@@ -27,8 +27,9 @@ const MAX_SESSIONS: usize = 64;
 // Time after which a client that does not read its stream is disconnected.
 const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// All sessions of an HTTP gateway. Revision 2026-07-28 has no sessions, so the gateway keeps one
-/// in `shared` for each token. Both kinds of sessions count toward [`MAX_SESSIONS`].
+/// All sessions of an HTTP gateway. Clients of revision 2026-07-28 open no sessions, so the gateway
+/// keeps one session for each token in `shared`. Both kinds of sessions count toward
+/// [`MAX_SESSIONS`].
 pub(crate) struct HttpSessions {
     gateway: Gateway,
     shelves: Arc<dyn ConversationSources>,
@@ -229,8 +230,8 @@ impl HttpSession {
     }
 
     /// Returns the message for the session. In a cancellation, the client's request id is replaced
-    /// by the gateway's number of the request. Returns `None` for a cancellation of an unknown
-    /// request.
+    /// by the number that the gateway gave the request. Returns `None` for a cancellation of an
+    /// unknown request.
     fn named(&self, parsed: Parsed) -> Option<Message> {
         let Parsed { envelope, message } = parsed;
         let is_cancel = matches!(&envelope.kind, MessageKind::Notification { method } if method == "notifications/cancelled");

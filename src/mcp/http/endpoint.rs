@@ -208,8 +208,8 @@ impl Endpoint {
     }
 }
 
-/// A session whose handshake is not finished. Dropping it ends the session unless it was kept, so a
-/// failed handshake leaves no session behind.
+/// A session whose handshake is not finished. Dropping this value ends the session unless `keep`
+/// was called, so a failed handshake leaves no session behind.
 struct NewSession<'a> {
     clients: &'a HttpSessions,
     session: Option<String>,

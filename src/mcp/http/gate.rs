@@ -1,7 +1,7 @@
 //! Checks hosts, origins and tokens, and builds the responses to refused requests.
 //!
-//! A web page can send requests to this machine through a host name that its owner resolves to this
-//! machine (DNS rebinding). The gate therefore accepts only known host names and origins.
+//! A web page can send requests to this machine through a host name that resolves to this machine
+//! (DNS rebinding). The gate therefore accepts only known host names and origins.
 
 use std::net::IpAddr;
 
@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::json_rpc::INVALID_REQUEST;
 
-/// Accepted host names and tokens. Addresses and `localhost` are always accepted as hosts. A token
-/// is stored as a name and a hash. Hashes are compared in constant time.
+/// Accepted host names and tokens. IP addresses and `localhost` are always accepted as hosts. A
+/// token is stored as a name and a hash. Hashes are compared in constant time.
 pub(crate) struct HttpGate {
     names: Vec<String>,
     tokens: Vec<(String, Hash)>,
@@ -78,8 +78,8 @@ fn name_of(token: &str) -> String {
     Hash::from(key).to_hex()[..16].to_owned()
 }
 
-/// Returns true if pages of `origin` may send requests to `host`. Allowed are pages of this
-/// machine, and pages served by `host` itself.
+/// Returns true if pages of `origin` may send requests to `host`. Pages of this machine and pages
+/// that `host` itself serves may do so.
 fn is_allowed(origin: &str, host: &Authority) -> bool {
     let authority =
         origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or("");

@@ -22,8 +22,8 @@ const MAX_HELD: usize = 256;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// The streams of a session and the requests that wait on them. If `is_shared`, several clients of
-/// a revision without sessions use the session. Then a message that names no request may be about
-/// another client's request, and is dropped unless exactly one request stream is open.
+/// a revision without sessions use the session. In that case, a message that names no request may
+/// concern any of these clients, and is dropped unless exactly one request stream is open.
 pub(crate) struct Streams {
     state: Mutex<StreamsState>,
     is_shared: bool,

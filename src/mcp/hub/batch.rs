@@ -1,9 +1,10 @@
 //! A batch of calls: its state, and the order of its calls.
 //!
-//! Calls that only read run in parallel, up to a limit. Any other call runs alone, after all calls
-//! before it and before all calls after it. After a refused call, only later calls that read are
-//! made. After a failed call, no later call is made if the batch stops on errors. "Later" refers to
-//! the position in the batch, so the outcome is the same as if the calls were made one by one.
+//! Calls that only read run in parallel, up to a limit. Any other call runs alone, after all
+//! earlier calls of the batch and before all later ones. After a refused call, later calls that do
+//! not only read are skipped. After a failed call, no later call is started if the batch stops on
+//! errors. "Later" refers to the position in the batch. Calls that may change something are
+//! therefore made or skipped as if the batch made one call at a time.
 
 pub(crate) mod call;
 pub(crate) mod plan;
@@ -60,8 +61,8 @@ pub(crate) enum SkippedCall {
 /// Decides which calls of a batch start next, based on the outcomes of the others.
 ///
 /// At most `parallel_limit` reading calls run at a time, and any other call runs alone. The plan
-/// makes no calls itself: the caller reports starts, ends and answers. The order can therefore be
-/// tested without servers.
+/// makes no calls itself: the caller makes the calls that `start_next` returns, and reports ends
+/// and answers. The order can therefore be tested without servers.
 #[derive(Debug, Clone)]
 pub(crate) struct BatchPlan {
     calls: Vec<(PlannedCall, CallState)>,

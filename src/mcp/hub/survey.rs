@@ -1,5 +1,5 @@
-//! Surveys servers: what they offer, and how many tokens that takes in a model's context, as
-//! schemas and behind the light index.
+//! Surveys servers: what they offer, and how many tokens the offers take in a model's context, with
+//! all schemas and with the light index.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::permission::rules::Risk;
 use crate::relay::Relay;
 
 /// The offers of several servers, in the given order, and their size in the context of a model.
-/// `schema_tokens` is the number of tokens as plain schemas. `index_tokens` is the number of tokens
-/// behind the light index, including its two tools and instructions.
+/// `schema_tokens` is the number of tokens with all schemas. `index_tokens` is the number of tokens
+/// with the light index, including its two tools and instructions.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Survey {

@@ -44,7 +44,7 @@ fn did_you_mean(alike: &[String]) -> String {
 }
 
 /// Returns the calls of a batch. Models write a list, a single call, or a JSON text that contains
-/// either.
+/// either. Returns `None` for any other value.
 pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
     match calls {
         Value::Array(calls) => Some(calls.clone()),
@@ -101,9 +101,10 @@ fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns the arguments of a call. Without a member `arguments`, all other members of the call are
-/// arguments. With it, another member is added if the schema has a property of this name and
-/// `arguments` does not contain it. Returns `None` if `arguments` is no object.
+/// Returns the arguments of a call. If the call has no member `arguments`, all its members except
+/// the name are arguments. Otherwise, a further member of the call is added to `arguments` if the
+/// schema has a property with the member's name and `arguments` has none. Returns `None` if
+/// `arguments` is not an object.
 fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Value>> {
     let takes = |key: &str| tool.schema()["properties"].get(key).is_some();
     let given = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));

@@ -8,7 +8,7 @@ use crate::budget::{self, SizeRequest};
 use crate::index::{Index, Tool};
 use ctxfs_core::model::visible;
 
-/// Number of bytes that clients keep of `instructions` and of a description.
+/// Maximum length in bytes of `instructions` and of a description. Clients cut longer texts.
 pub const OVERVIEW_BYTES: usize = 2048;
 const LAST_LINE_BYTES: usize = 100;
 

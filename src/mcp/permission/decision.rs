@@ -18,8 +18,8 @@ const ARGUMENTS_BYTES: usize = 2000;
 const MIN_BYTES: usize = 40;
 const MAX_ARGUMENTS: usize = 30;
 
-/// The decision about a call: it is made, the user is asked first, or it is refused. [`Decider`] is
-/// the origin of the decision.
+/// The decision about a call: the call is made, the user is asked first, or the call is refused.
+/// [`Decider`] is the origin of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed(Decider),

@@ -42,8 +42,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The verdict on a call, and the rule behind it. The rule is logged in the conversation, and the
-/// model is told about it if the call is refused.
+/// The verdict on a call, and the rule that gave this verdict. The rule is logged in the
+/// conversation, and the model is told about it if the call is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Ruling {
@@ -94,9 +94,9 @@ impl Rules {
         self.unreadable = true;
     }
 
-    /// Returns the ruling on a call of `tool`, in the form `server/tool`. The longest matching
-    /// pattern decides, or else the default of the risk. If some rules are unreadable, `Allow`
-    /// becomes `Ask`.
+    /// Returns the ruling on a call of `tool`, which has the form `server/tool`. The longest
+    /// matching pattern decides, or else the default of the risk. If some rules are unreadable,
+    /// `Allow` becomes `Ask`.
     pub fn rule(&self, tool: &str, risk: Risk) -> Ruling {
         let (verdict, source) = match self.globs.find(tool) {
             Some((pattern, verdict)) => (verdict, RuleSource::Rule(pattern.to_owned())),
@@ -196,7 +196,7 @@ impl<T> Default for GlobRules<T> {
 }
 
 impl RiskRules {
-    /// Returns the risk of `tool`, in the form `server/tool`. `trusted` holds the tool's
+    /// Returns the risk of `tool`, which has the form `server/tool`. `trusted` holds the tool's
     /// annotations if its server is trusted.
     pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
         let configured = self.find(tool).map(|(_, risk)| risk);

@@ -47,8 +47,8 @@ const SHOWN: usize = 300;
 const LISTENER_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_LISTENER_BACKOFF: Duration = Duration::from_mins(1);
 
-/// The connection to a server over HTTP, optionally with a session. A message that fails because
-/// the server has lost the session renews the session once, with `initialize` and the log level.
+/// The connection to a server over HTTP, optionally with a session. If a message fails because the
+/// server has lost the session, the session is renewed once, with `initialize` and the log level.
 /// `renewing` is locked during a renewal.
 pub(crate) struct Link<I> {
     upstream: Arc<Upstream>,

@@ -73,8 +73,8 @@ impl<'a> PartStore<'a> {
         self.keep_as(part, self.call.id.clone(), in_place)
     }
 
-    /// Stores structured content in addition to another part. It is always replaced, because a
-    /// client may show it to its model instead of the text.
+    /// Stores structured content in addition to another part. The structured content is always
+    /// replaced, because a client may show it to its model instead of the text.
     pub(crate) fn keep_beside(
         &self,
         part: &ResultPart<'_>,

@@ -150,7 +150,7 @@ pub(crate) async fn shake_hands(relay: &Arc<Relay>, upstream: &Arc<Upstream>) {
 }
 
 /// Processes the answer to the client's own `initialize` for revision `version`. If the server
-/// refused it, it may support only 2026-07-28, so `server/discover` is tried.
+/// refused the request, the server may support only 2026-07-28, so `server/discover` is tried.
 pub(crate) async fn initialize_answered(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
     let from = Arc::clone(&answer.from);
     if answer.envelope.result().is_some() {

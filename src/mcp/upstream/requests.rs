@@ -1,4 +1,4 @@
-//! Client requests in the revision of a server of the other era.
+//! Translates client requests for a server of the other era.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ const MAX_RESPONSES: usize = 32 << 20;
 // Requests whose results can ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-/// A client request for a server of the other era. Translating it returns the edits to apply before
-/// it is sent, and the translation of its answer. The result is `None` if the request is not sent,
-/// because it was answered here or repeats a held call.
+/// A client request for a server of the other era. A translation returns the edits to apply before
+/// the request is sent, and the translation of its answer. It returns `None` if the request is not
+/// sent, because the gateway answered the request or the request repeats a held call.
 pub(crate) struct ForeignRequest<'a> {
     pub(crate) relay: &'a Arc<Relay>,
     pub(crate) index: usize,

@@ -1,5 +1,5 @@
-//! Calls to a 2026-07-28 server that ask for input: the gateway gets the input from the client, and
-//! repeats the call with it.
+//! Calls for which a 2026-07-28 server asks for input: the gateway gets the input from the client,
+//! and repeats the call with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,11 +76,11 @@ async fn input_of_client(
 }
 
 /// Gets the input that a server's answer requires, by calling `ask`. Returns the members to add to
-/// the repeated call, or `None` if the answer requires no input.
+/// the repeated call, or `None` if the answer is already the result of the call.
 ///
-/// If the server asks for a repetition without input, waits for a pause first. Fails if a call has
-/// had too many rounds, or if the client cannot provide the input. The error text is a predicate
-/// whose subject is the server: `asked for input more than 10 times`.
+/// If the server asks for a repetition without input, pauses first. Fails if a call has had too
+/// many rounds, or if the client cannot provide the input. The error text is a predicate whose
+/// subject is the server: `asked for input more than 10 times`.
 pub(crate) async fn input<A: Future<Output = Result<Vec<InputResponse>, String>>>(
     round: u32,
     message: &Message,

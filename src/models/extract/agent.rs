@@ -46,8 +46,9 @@ impl LookLog {
         self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }
 
-    /// Performs a look. If the same look was taken before, continues where it was cut. If it was
-    /// not cut, the result has no lines, and a note asks for a different look.
+    /// Performs a look. If the same range of lines was read before, continues after the part that
+    /// was shown. If the same search was made before, or nothing of the range is left, the result
+    /// has no lines, and a note asks for a different look.
     fn take(
         &mut self,
         inquiry: &Inquiry<'_>,

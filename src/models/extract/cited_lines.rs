@@ -12,7 +12,7 @@ const NAMED: usize = 1000;
 const NONE: [&str; 3] = ["", "none", "None"];
 
 /// Splits off the last line of an answer if it has the form `Lines: 12, 40-42`. Returns the
-/// remaining answer, and the numbers. A line with other content is kept, such as `Lines: 85.7 %`.
+/// remaining answer, and the numbers. A line with other content, such as `Lines: 85.7 %`, is kept.
 pub(super) fn split_off_lines(answer: &str) -> (String, Vec<u64>) {
     let (text, last) = answer.rsplit_once('\n').unwrap_or(("", answer));
     let last = last.trim().trim_matches('*');
@@ -130,8 +130,8 @@ pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> 
     checked
 }
 
-/// Looks up the lines of an answer in the document. For each line that occurs, returns the number
-/// of the first line of the document that contains it.
+/// Searches the document for the lines of an answer. For each line that occurs there, returns the
+/// number of the first line of the document that contains it.
 pub(super) fn copied_lines(document: &dyn Document, form: LineForm, answer: &str) -> Vec<u64> {
     let lines = answer.lines().map(str::trim);
     let lines = lines.filter(|line| (LEAST..=MOST).contains(&line.chars().count()));

@@ -165,8 +165,9 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
     handed_on(inquiry, text, found, cut.as_deref())
 }
 
-/// Returns an answer followed by the lines of the document that it quotes or cites. If it neither
-/// quotes nor cites, the lines that it copies follow.
+/// Returns `answer`, followed by the lines of the document that contain quotes from `answer`, and
+/// by the lines whose numbers `answer` gives. If it has neither, the lines that contain a whole
+/// line of `answer` follow.
 ///
 /// A last line such as `Lines: 3120` is kept. The prompt does not request line numbers, so this
 /// line may be the answer itself.

@@ -184,8 +184,8 @@ fn request(
 const INSTEAD: usize = 3;
 
 /// Combined findings. The text begins with [`NOTHING`] if nothing was found. `unknown` names the
-/// parts for which no reply had the required format. `cut` names the parts about which the model
-/// ran out of tokens.
+/// parts for which no reply had the required format. `cut` names the parts for which the model ran
+/// out of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reduced {
     pub(super) text: String,
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_line_of_300_mb_is_cut_without_reading_it() {
-        /// Fails if more bytes are read than are needed around the cuts.
+        /// Content that fails if more bytes are read than are needed around the cuts.
         struct Long;
         impl Content for Long {
             fn len(&self) -> u64 {

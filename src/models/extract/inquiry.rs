@@ -112,9 +112,9 @@ pub(super) struct ChunkFinding {
     pub(super) is_cut: bool,
 }
 
-/// Content of a reply about a part of the document. `Nothing` means that the part has nothing
-/// relevant, and has a description of the part. `NoForm` means that the reply does not have the
-/// required format.
+/// Content of a reply about a part of the document. `Nothing` means that nothing in the part is
+/// relevant, and contains a description of the part. `NoForm` means that the reply does not have
+/// the required format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FindingKind {
     Something(String),

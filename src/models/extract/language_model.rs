@@ -61,7 +61,7 @@ pub struct ModelRequest {
 }
 
 /// A turn of a conversation: a message from the program, a reply of the model, or the results of
-/// all calls of the previous turn, in the same order. The text of a reply may be empty.
+/// all calls of the previous turn, in the order of the calls. The text of a reply may be empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub enum Turn {
@@ -80,7 +80,7 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// A call of a tool by a model, which is not validated: there may be no tool with this name, and
+/// A call of a tool by a model. The call is not validated: there may be no tool with this name, and
 /// the arguments may not be valid JSON. The result repeats the id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]

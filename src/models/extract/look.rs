@@ -20,7 +20,7 @@ pub(super) enum AgentLook {
         pattern: String,
         ignore_case: bool,
     },
-    /// Line numbers, counted from 1.
+    /// `from` and `to` are line numbers, counted from 1.
     Read {
         from: u64,
         to: u64,
@@ -100,7 +100,8 @@ impl AgentLook {
         }
     }
 
-    /// Returns the look that continues where this one was cut. Returns `None` if it was not cut.
+    /// Returns the range of lines that continues this one where it was cut. Returns `None` for a
+    /// search, and for a range that was not cut.
     pub(super) fn next(&self) -> Option<Self> {
         match self {
             Self::Read { from, to } if to.saturating_sub(*from) >= READ => {
@@ -272,9 +273,9 @@ fn each_word(text: &str) -> impl Iterator<Item = &str> {
 /// The first look of the reading agent: a search for the words of the question.
 ///
 /// A model would perform this look itself, at the cost of one turn. Nothing else is shown at the
-/// beginning, because each turn sends the whole conversation again. With the summary and both ends
-/// of the output, a question took three times as many tokens, and not more answers were right; see
-/// docs/EXTRACTION.md.
+/// beginning, because each turn sends the whole conversation again. When the summary and both ends
+/// of the output were shown too, a question took three times as many tokens, but the number of
+/// right answers was no higher; see docs/EXTRACTION.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FirstLook {
     pub(super) look: AgentLook,

@@ -119,13 +119,13 @@ impl std::str::FromStr for Mode {
     }
 }
 
-/// The name does not belong to a mode.
+/// An error: no mode has the given name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no mode `{0}`: use auto, full-chunked, read-grep or truncate")]
 pub struct UnknownMode(String);
 
-/// Creates the model of a target. If the model cannot be used, it reports the reason when it is
-/// called.
+/// Creates the model of a target. A model that cannot be used is created too, and reports the
+/// reason when it is called.
 type MakeModel = dyn Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync;
 
 /// The models of the settings, which are created when a question first needs them.

@@ -51,8 +51,8 @@ fn message(turn: &Turn) -> Option<Value> {
     Some(message)
 }
 
-/// Returns an earlier call. The API requires an object as its arguments, so any other arguments are
-/// replaced by an empty object.
+/// Returns the JSON of an earlier call. The API requires that the arguments are an object, so any
+/// other arguments are replaced by an empty object.
 fn call(call: &ToolCall) -> Value {
     let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let input = if input.is_object() { input } else { json!({}) };

@@ -81,7 +81,7 @@ fn redirected(response: &Response<Incoming>) -> AttemptFault {
     AttemptFault::new(FaultKind::Rejected, what, Hint::Address).saying(to)
 }
 
-/// Time for which an unused connection stays open. It is less than on most servers.
+/// Time for which an unused connection stays open. Most servers keep it open for longer.
 const IDLE: Duration = Duration::from_secs(30);
 const MOST_IDLE: usize = 8;
 const MOST_HEAD: usize = 64 * 1024;
@@ -89,7 +89,8 @@ const MOST_HEAD: usize = 64 * 1024;
 /// The connections to an endpoint, and the thread that runs them. Dropping this value ends both.
 pub(super) struct EndpointConnections {
     pub(super) client: HttpClient<String>,
-    /// Runs a future on the calling thread, which must not be running asynchronous code.
+    /// The runtime of the thread. `block_on` runs a future on the calling thread, which must not be
+    /// running asynchronous code.
     pub(super) handle: tokio::runtime::Handle,
     _end: oneshot::Sender<()>,
 }

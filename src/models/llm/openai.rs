@@ -59,8 +59,8 @@ fn of_model(text: &str, calls: &[ToolCall]) -> Value {
     message
 }
 
-/// Returns an earlier call. The templates of many models require an object as its arguments, so any
-/// other arguments are replaced by an empty object.
+/// Returns the JSON of an earlier call. The templates of many models require that the arguments are
+/// an object, so any other arguments are replaced by an empty object.
 fn call(call: &ToolCall) -> Value {
     let is_object = serde_json::from_str::<Value>(&call.arguments).is_ok_and(|it| it.is_object());
     let arguments = if is_object { &call.arguments } else { "{}" };

@@ -66,7 +66,7 @@ impl<'a> WaitLimit<'a> {
 
 pub(super) const PAUSES: &[Duration] =
     &[Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-/// Maximum pause that an endpoint may request. For a longer pause, another model is faster.
+/// Maximum pause that an endpoint may request. During a longer pause, another model can answer.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
 /// The jitter of a pause in percent. It prevents callers that failed together from retrying
 /// together.

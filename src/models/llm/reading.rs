@@ -17,7 +17,7 @@ const MOST_STREAM: usize = 64 * 1024 * 1024;
 /// calls.
 const MOST_DOCUMENT: usize = 24 * 1024 * 1024;
 const TAIL: Duration = Duration::from_secs(2);
-/// Time limit for the end of the response after the end of the reply. If the end arrives in time,
+/// Time that the response may take to end after the reply has ended. If the response ends in time,
 /// the connection can be reused.
 const GOODBYE: Duration = Duration::from_millis(100);
 

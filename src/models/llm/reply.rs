@@ -15,9 +15,9 @@ const MOST_NAME: usize = 256;
 /// Larger token counts are reduced to this. No context has this many tokens.
 const MOST_TOKENS: f64 = 1e12;
 
-/// Part of a reply that has arrived so far, of limited size. `has_begun` is true once a part has
-/// arrived, even an empty one. `is_complete` is true once only the token counts may be missing.
-/// `is_over` is true once the endpoint has marked the end.
+/// The part of a reply that has arrived so far. Its size is limited. `has_begun` is true once a
+/// part has arrived, even an empty one. `is_complete` is true once only the token counts may be
+/// missing. `is_over` is true once the endpoint has marked the end.
 #[derive(Default)]
 pub(super) struct PartialReply {
     text: String,
@@ -56,8 +56,8 @@ impl PartialReply {
     }
 
     /// Returns the call to which a part belongs, and creates it if there is none. This is the last
-    /// call at `place` that has no other `id`. A part that has neither a place nor an id belongs to
-    /// the last call.
+    /// call at `place`, except calls with a different id. A part that has neither a place nor an id
+    /// belongs to the last call.
     ///
     /// Endpoints may send no places, or the same place for all calls.
     pub(super) fn call(

@@ -22,7 +22,7 @@ use ctxfs_core::model::{ArtifactState, Component, Content, FarFile, FarStore, Re
 
 const WRITTEN: &str = "it was still being written when it was exported";
 const ARTIFACTS: &str = "artifacts";
-/// Total time of failing fetches after which no more fetches are tried.
+/// No more fetches are tried once failing fetches have taken this long in total.
 const MAX_FAILING: Duration = Duration::from_mins(1);
 /// Maximum time that a single failing fetch adds to the total.
 const MAX_OF_ONE: Duration = Duration::from_secs(30);
@@ -95,7 +95,8 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
 /// the directories on the current path are held in memory, and everything else in temporary files.
 ///
 /// An artifact whose bytes are only in the bucket is read twice. The first read checks the recorded
-/// digest before the member begins, because a member cannot be taken back.
+/// digest before the member begins, because a member that has begun cannot be removed from the
+/// archive.
 pub fn export(
     conversation: &Conversation,
     parts: ExportParts<'_>,
@@ -456,8 +457,8 @@ impl<W: Write> Export<'_, W> {
     /// `dir` is `None`, adds those of the whole conversation.
     ///
     /// An artifact may be fetched or evicted during the export. To find it in any case, the caller
-    /// must list the whole conversation before any names are read, and each directory again after
-    /// its names are read.
+    /// must call this for the whole conversation before any names are read, and again for each
+    /// directory after its names are read.
     fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());
@@ -494,7 +495,7 @@ impl<W: Write> Export<'_, W> {
     }
 
     /// Writes an artifact that the walk did not find as a file, or whose file has been removed
-    /// since. The artifact may be a file by now, far, or gone.
+    /// since. By now, the artifact may be a file, far, or gone.
     fn write_without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         if !self.has_directory_of(path) {
             self.done.unread.add(path.to_text(), NO_DIRECTORY);

@@ -142,8 +142,7 @@ impl ImportWriter {
     }
 
     /// Copies the content to `file` and returns its digest. For an artifact, also analyses the
-    /// bytes and returns the analysis. Facts about the bytes that the archive states are not
-    /// trusted.
+    /// bytes and returns the analysis. Does not trust what the archive says about the bytes.
     fn content(
         &mut self,
         path: &RelPath,
@@ -178,8 +177,8 @@ fn finish_file(file: &File, found: &ArchiveMember) -> io::Result<()> {
     attributes::set_mode_and_time(file, found.mode, found.modified)
 }
 
-/// Returns true if `path` is below the directory `dir`. If `dir` is `None`, this is the
-/// conversation's own directory.
+/// Returns true if `path` is below the directory `dir`. `None` stands for the conversation's own
+/// directory.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());

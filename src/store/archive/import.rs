@@ -23,7 +23,7 @@ use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is
 
 const MAX_DESCRIPTION: u64 = 4096;
 
-/// Share of the inodes of a disk that an import leaves free, as a divisor.
+/// An import leaves one in this many inodes of the disk free.
 const SPARE_INODES: u64 = 100;
 /// Lowest generation that is refused. Lower numbers are exact integers in JavaScript.
 const MAX_GENERATIONS: u64 = 1 << 53;
@@ -35,7 +35,7 @@ const CUT: &str = "its writer had not closed it when the archive was made";
 
 /// The options of an import, which limit the resources that an untrusted archive can use.
 ///
-/// `id` is the id of the new conversation; `None` for the id in the archive. `most_bytes` limits
+/// `id` is the id of the new conversation; `None` means the id in the archive. `most_bytes` limits
 /// the uncompressed size, and `most_files` the number of files and directories. `min_free` is the
 /// number of bytes that must stay free on the store's disk. `quota` is the number of bytes of the
 /// disk that the conversation may use.
@@ -108,7 +108,7 @@ fn read_members<R: Read>(
 }
 
 /// Returns the error for a failed read. A failure at the start of the input means that the input is
-/// not an archive, unless the error shows that it is a damaged one.
+/// not an archive, unless the error shows that the input is a damaged archive.
 fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
     let damaged = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::UnexpectedEof;
     if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
@@ -119,8 +119,8 @@ struct Import {
     top: Vec<u8>,
     options: ImportOptions,
     writer: ImportWriter,
-    /// The digests of the members so far. The last member of an archive is its list of digests;
-    /// this is `None` once the two have been compared.
+    /// The digests of the members so far. `None` once they have been compared with the list of
+    /// digests in the archive, which is the last member.
     digests: Option<DigestList>,
     manifest_seen: bool,
     members: u64,
@@ -253,8 +253,8 @@ impl Import {
     }
 
     /// Fails unless one more file of `size` bytes fits into the quota and on the disk. The disk
-    /// must also have a free inode for the file, beyond the share of [`SPARE_INODES`] that stays
-    /// free.
+    /// must also have a free inode for the file, beyond those that stay free because of
+    /// [`SPARE_INODES`].
     fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
         self.room = self.room.saturating_add(crate::whole_blocks(size).max(crate::LEAST));
         if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
@@ -339,8 +339,8 @@ fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
 }
 
 /// Adapts a record of the archive to this host. If the conversation has a record of the same file,
-/// takes the size, time, identity and analysis from that record. Fails if the archive's record has
-/// a digest and that differs.
+/// takes the size, time, identity and analysis from that record. If the archive's record has a
+/// digest, fails unless the conversation's record has the same digest.
 fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),

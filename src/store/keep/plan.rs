@@ -1,7 +1,7 @@
 //! Decides which artifacts are removed, in which order and why.
 //!
-//! Artifacts that a message refers to go last. A message may refer to an artifact by its path, in
-//! `fullOutputPath`, in a reference or in any text. The result of a call also refers, by
+//! An artifact is removed last if a message refers to it. A message may refer to an artifact by its
+//! path, in `fullOutputPath`, in a reference or in any text. The result of a call also refers, by
 //! `tool_call_id`, to the artifact of that call.
 //!
 //! The log is read as bytes, one block at a time, and its lines may have any length. Lines that are
@@ -183,8 +183,8 @@ impl StoredArtifact {
 ///
 /// A program with write access to a file can set the access and modification times to any value.
 /// Therefore the time of a change is `ctime`, which only the kernel sets, and an access time in the
-/// future is ignored. If a program sets the times of a file, the last use is at most the moment
-/// when it did so.
+/// future is ignored. Setting the times of a file changes its `ctime`, so a program cannot make the
+/// last use earlier.
 fn last_use(stat: &Stat, now: i64) -> i64 {
     let changed = stat.ctime.as_millis().min(now);
     let read = Some(stat.atime.as_millis()).filter(|read| *read <= now);
@@ -579,8 +579,8 @@ fn text_value(after: &[u8]) -> Option<&[u8]> {
 }
 
 /// Calls `look` with windows of the file. Consecutive windows overlap by the length of a mention,
-/// so that a window contains each mention completely. `look` also gets the number of fresh bytes at
-/// the start of the window. Every byte is fresh in exactly one window.
+/// so that each mention lies completely in one of the windows. `look` also gets the number of fresh
+/// bytes at the start of the window. Every byte is fresh in exactly one window.
 fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()> {
     let mut buffer = vec![0; BLOCK + MENTION];
     let mut offset = 0;

@@ -1,5 +1,5 @@
-//! The lines of the manifest: an index of the last record of each path, and reading records one at
-//! a time.
+//! The lines of the manifest: an index of the last record of each path, and a reader that reads
+//! records one at a time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -25,9 +25,9 @@ const DEAD_PER_LIVE: u64 = 4;
 /// An index of the part of the manifest that has been read. It is empty until the first `refresh`.
 /// A path is represented by two keyed 64-bit hashes.
 ///
-/// The index of 100,000 artifacts takes 5 MiB. Three properties take more memory, per 100,000
-/// artifacts that have them: 4 MiB for traces, 3 MiB for bytes that are not on this disk, and 5 MiB
-/// for names with digits of an origin.
+/// The index of 100,000 artifacts takes 5 MiB. It also takes 4 MiB for 100,000 traces, 3 MiB for
+/// 100,000 artifacts whose bytes are not on this disk, and 5 MiB for 100,000 names with digits of
+/// an origin.
 ///
 /// Methods that return lines also return the file. The caller can read the lines without holding
 /// the index.

@@ -198,8 +198,8 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
     }
 }
 
-/// Skips a value during deserialization and returns its span, including the blanks before it. The
-/// span of a number may be one byte too long, because the parser reads the byte after the number.
+/// A deserializer that skips a value and returns its span, including the blanks before it. The span
+/// of a number may be one byte too long, because the parser reads the byte after the number.
 struct ValueSpan<'a> {
     position: &'a Cell<u64>,
     peeked: u64,

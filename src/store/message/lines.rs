@@ -335,8 +335,8 @@ impl UnfinishedLine {
         self.len() == 0
     }
 
-    /// Sets the maximum number of bytes that stay in memory after a write. It applies from the next
-    /// write on, and is never more than [`HELD`].
+    /// Sets the maximum number of bytes that stay in memory after a write. The maximum applies from
+    /// the next write on, and is never more than [`HELD`].
     pub fn hold_at_most(&mut self, bytes: usize) {
         self.most = bytes.min(HELD);
     }

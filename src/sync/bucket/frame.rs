@@ -11,7 +11,7 @@ use zstd::zstd_safe;
 
 use crate::bucket::FormatError;
 
-/// Returns the maximum size in bytes of a frame, from the size of its content.
+/// Returns the maximum size in bytes of a frame whose content has the given size.
 pub(super) use zstd_safe::compress_bound as most_packed;
 
 /// The default level of zstd, which compresses about as fast as a disk writes.

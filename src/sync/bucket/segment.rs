@@ -190,9 +190,9 @@ impl SegmentHead {
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
 
-    /// Returns the digest by which a merge identifies this segment. It covers the stored head and
-    /// records, which contain the digests of everything else. `first_bytes` is the beginning of the
-    /// segment. Returns `None` if `first_bytes` does not include all records.
+    /// Returns the digest by which a merge identifies this segment. The digest is computed from the
+    /// stored head and records, which contain the digests of everything else. `first_bytes` is the
+    /// beginning of the segment. Returns `None` if `first_bytes` does not include all records.
     pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }

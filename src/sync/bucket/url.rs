@@ -25,7 +25,7 @@ use crate::bucket::error::BucketError;
 
 /// Maximum length of the name of a bucket or container. The stores have lower limits.
 const LONGEST_NAME: usize = 255;
-/// Maximum length of a prefix. It keeps keys below the limit of S3, 1024 bytes.
+/// Maximum length of a prefix. With this maximum, keys stay below the limit of S3, 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
 const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
                      `file:///directory`";
@@ -161,7 +161,7 @@ const ENDPOINTS: [&str; 6] = [
     "azure_endpoint",
 ];
 
-/// A store that takes one request per list page and per part of an upload.
+/// A store whose client can request each page of a list and each part of an upload separately.
 pub(crate) trait CloudStore: ObjectStore + PaginatedListStore + MultipartStore {}
 
 impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
@@ -283,8 +283,8 @@ impl ClientSettings {
         self.pairs.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.as_str())))
     }
 
-    /// Returns the options of the HTTP client. It has no time limits of its own, because the
-    /// callers have deadlines that grow with the size of the body.
+    /// Returns the options of the HTTP client. The client has no time limits of its own, because
+    /// the callers have deadlines that grow with the size of the body.
     fn client(&self) -> Result<ClientOptions, BucketError> {
         self.check()?;
         use_ring();

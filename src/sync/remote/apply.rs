@@ -41,8 +41,9 @@ pub struct SkippedFile {
 }
 
 /// Applies steps one by one, and skips the ones that fail. `now` is the time in milliseconds since
-/// the epoch, for the traces that removed or renamed write-once files leave. The caller must hold
-/// the push lock. Files that exceed `limits` are skipped, and only the first of them is reported.
+/// the epoch. It is stored in the trace that a write-once file leaves when it is removed or
+/// renamed. The caller must hold the push lock. Files that exceed `limits` are skipped, and only
+/// the first of them is reported.
 ///
 /// A file is changed only if it is a shared file, is in the state that the step expects, and is not
 /// open for writing. A rename never replaces a file. If a run is interrupted, each file is complete
@@ -260,8 +261,8 @@ pub(crate) trait Fetch {
 pub(crate) struct RemoteArtifact {
     pub origin: Origin,
     pub record: Record,
-    /// Size in bytes of the artifact's line in the bucket. It estimates the size of the local
-    /// record.
+    /// Size in bytes of the artifact's line in the bucket. This is used as an estimate of the size
+    /// of the local record.
     pub bytes: usize,
 }
 
@@ -568,7 +569,7 @@ fn complete(
 const TRIES: usize = 8;
 const DIGITS: usize = 8;
 
-/// Renames, run in an order in which each new name is free.
+/// A set of renames. They run in an order in which each new name is free.
 #[derive(Default)]
 struct Renames<'s> {
     pending: Vec<PendingRename<'s>>,

@@ -373,8 +373,8 @@ impl IndexedSegment {
     }
 }
 
-/// Finds the segment that contains the line of `origin`. It is the segment that first published the
-/// origin, or a merge that covers it.
+/// Finds the segment that contains the line of `origin`. This is the segment that first published
+/// the origin, or a merge that covers that segment.
 fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteError> {
     let here = notes.segments()?;
     let first = here.iter().filter(|id| **id == origin.segment);

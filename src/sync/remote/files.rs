@@ -1,5 +1,5 @@
-//! Local files of a conversation, compared with the agreement of host and bucket, and the backlog of
-//! changes that are not sent yet. This module makes no request.
+//! Local files of a conversation, compared with the agreement of host and bucket, and the backlog
+//! of changes that are not sent yet. This module makes no request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -17,8 +17,8 @@ use ctxfs_store::{
 };
 
 /// Shared files of a conversation on this host, and its artifacts without local bytes. A file
-/// counts as removed only if its removal is certain. Files in unreadable places and files that
-/// retention removed do not count as removed.
+/// counts as removed only if its removal is certain. Files in unreadable places and files that were
+/// removed by retention do not count as removed.
 #[derive(Debug, Default)]
 pub(crate) struct LocalFiles {
     /// Files by path. If a file is unchanged since the base, its digest is empty, because the file
@@ -27,8 +27,8 @@ pub(crate) struct LocalFiles {
     /// Directories that must stay even when they are empty, because they were not created for files
     /// of other hosts.
     pub directories: BTreeSet<String>,
-    /// Paths in the base whose files retention removed from this disk. Retention is local, so these
-    /// files count neither as present nor as removed.
+    /// Paths in the base whose files were removed from this disk by retention. Retention is local,
+    /// so these files count neither as present nor as removed.
     pub swept: BTreeSet<String>,
     /// Unreadable places. `found` has the files in these places as the base states them, so that
     /// they count neither as changed nor as removed.
@@ -121,8 +121,8 @@ impl LocalFiles {
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 
-    /// Treats the files of the base in unreadable places as present, and records the files that
-    /// retention removed.
+    /// Treats the files of the base in unreadable places as present, and notes the files that were
+    /// removed by retention.
     fn assume(&mut self, conversation: &Conversation, known: &Base) -> Result<(), StoreError> {
         let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
         let is_missing = |entry: &&Entry| !keys_of(entry).any(|key| seen.contains(&key));
@@ -148,8 +148,8 @@ fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
     std::iter::once(entry.key).chain(remote)
 }
 
-/// Returns the agreement and the current files. The returned agreement is adjusted. Files that
-/// retention removed on this host are left out, so that the next look finds them as remote
+/// Returns the agreement and the current files. The returned agreement is adjusted. Files that were
+/// removed by retention on this host are left out, so that the next look finds them as remote
 /// artifacts. Entries of files that were restored from a copy of the store, or that got new times,
 /// are updated.
 fn compare(

@@ -37,11 +37,11 @@ const LISTS: usize = 3;
 /// this host, and nothing may be deleted from the bucket.
 ///
 /// `refused` are segments that arrived damaged or in a newer format. Damaged ones are fetched again
-/// only by a pull or a check. Each look fetches those in a newer format again. `lost` and `missing`
-/// are segments of this host and of other hosts that left the bucket without being covered. The
-/// local copies stay. `absent` are segments that the bucket lists but cannot return. `gaps` has the
-/// first segment of each gap in the segment numbers of a writer. This segment was published, but is
-/// now neither present nor covered.
+/// only by a pull or a check. Each look fetches those in a newer format again. `lost` are segments
+/// of this host that left the bucket without being covered, and `missing` are such segments of
+/// other hosts. The local copies stay. `absent` are segments that the bucket lists but cannot
+/// return. `gaps` has the first segment of each gap in the segment numbers of a writer. This
+/// segment was published, but is now neither present nor covered.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LookReport {
@@ -292,8 +292,8 @@ impl LookRun<'_> {
         Ok(())
     }
 
-    /// Drops cached blocks of objects that this look made unused. Must run before the segments
-    /// `gone` are dropped.
+    /// Drops the cached blocks of objects that no living artifact uses since this look. Must run
+    /// before the segments `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();
         for id in gone {
@@ -477,7 +477,7 @@ pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 /// Runs looks and applies the changes that they find. The implementations are a
 /// [`Tier`](crate::remote::Tier) in this process, and a client of another process.
 pub trait Looker: fmt::Debug + Send + Sync {
-    /// Looks at the conversation `at`. If it is `None`, lists the conversations of the bucket.
+    /// Looks at the conversation `at`. If `at` is `None`, lists the conversations of the bucket.
     /// Returns within a bounded time.
     fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError>;
 

@@ -17,14 +17,14 @@ use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp,
 /// Minimum number of small segments for a merge. Fewer are merged only if they contain bytes that
 /// were removed at least a week ago.
 const MANY: usize = 64;
-/// Size in bytes from which a segment counts as large. A large segment is merged only to drop bytes
-/// that were removed at least a week ago. Otherwise the merge would copy many bytes to save one
-/// request.
+/// A segment of at least this many bytes counts as large. A large segment is merged only to drop
+/// bytes that were removed at least a week ago. Otherwise the merge would copy many bytes to save
+/// one request.
 const LARGE: u64 = 16 << 20;
 const MOST_BYTES: u64 = 32 << 20;
-/// Bytes of records from which a segment counts as large. A merge has at most `MOST_RECORDS` bytes
-/// of records. Readers accept twice as many, so the records still fit if renames have made paths
-/// longer.
+/// A segment with at least this many bytes of records counts as large. A merge has at most
+/// `MOST_RECORDS` bytes of records. Readers accept twice as many, so the records still fit if
+/// renames have made paths longer.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
 const DAY: u64 = 24 * 60 * 60 * 1000;
@@ -248,7 +248,7 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
 }
 
 /// Returns the segments with bytes that were removed at least a week ago. Uses the time of the
-/// latest segment as the current time. An early time only delays the merge.
+/// latest segment as the current time. If that time is too early, the merge is only delayed.
 fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
     let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
     let is_old =

@@ -82,9 +82,9 @@ struct PurgeRun<'a> {
 }
 
 impl Synchronizer<'_> {
-    /// Removes the artifacts that are or were at `path` from all hosts, and their bytes from the
-    /// bucket. If `path` is the message log, purges removed messages only. If `dry_run` is true,
-    /// only reports what would be deleted.
+    /// Removes from all hosts the artifacts that are or were at `path`, and deletes their bytes in
+    /// the bucket. If `path` is the message log, purges removed messages only. If `dry_run` is
+    /// true, only reports what would be deleted.
     ///
     /// `conversation` is `None` if the conversation is not in this store.
     pub fn purge(

@@ -32,8 +32,8 @@ pub use batch::LeftOut;
 pub(crate) use batch::Session;
 pub(super) use batch::{PackedFile, message_text};
 
-/// Maximum number of artifacts and messages in one `remove` line and in one segment. Artifacts that
-/// files in the segment replace do not count.
+/// Maximum number of artifacts and messages in one `remove` line and in one segment. An artifact
+/// that is replaced by a file of the segment does not count.
 pub(super) const MOST_REMOVED: usize = 100_000;
 const MOST_MOVED: usize = 4 << 20;
 /// Maximum bytes of one origin in a `remove` line. `MOVE_BYTES` is the maximum of a move without

@@ -326,9 +326,8 @@ pub(super) fn is_original_directory(
     Ok((1..=at.born).contains(&dir.born))
 }
 
-/// Returns the messages that readers saw together with the log that `at` refers to. A replacement
-/// of that log removes these messages. The result has the messages of `writer`, and the messages
-/// that were shown last.
+/// Returns the messages that a replacement of the log at `at` removes: the messages of `writer`,
+/// and the messages that readers were last shown together with that log.
 pub(super) fn replaced_messages(
     notes: &Notes,
     at: &LogPosition,

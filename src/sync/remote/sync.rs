@@ -228,9 +228,9 @@ impl Synchronizer<'_> {
         Push { bucket, home, notes, source, now, ends: false, deadline: self.deadline }
     }
 
-    /// Fetches and applies changes of other hosts. Artifacts that are already known without local
-    /// bytes stay in the bucket. Fetches refused segments again if `downloads` is immediate, because
-    /// they may have been repaired.
+    /// Fetches and applies changes of other hosts. If this host already knows an artifact but does
+    /// not have its bytes, the bytes stay in the bucket. Fetches refused segments again if
+    /// `downloads` is immediate, because they may have been repaired.
     pub fn pull(
         &self,
         conversation: &Conversation,
@@ -351,7 +351,7 @@ impl Synchronizer<'_> {
         MergedLog { home, notes, conversation, state, segments, at, now }.keep()
     }
 
-    /// Finishes an intent whose segment is in the bucket although its response was lost. The
+    /// Finishes an intent whose segment reached the bucket although the response was lost. The
     /// changes of the intent must be agreed on before the segment is applied. Otherwise they would
     /// count as changes of another host. Returns true if there was such an intent.
     fn finish_lost_intent(

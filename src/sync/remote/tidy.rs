@@ -47,9 +47,9 @@ impl GarbageReport {
 }
 
 impl Synchronizer<'_> {
-    /// Like [`Self::tidy`], but does nothing and returns `None` below `MANY` segments that no merge
-    /// covers. Used after each push. If part of the log is unreadable, returns this in
-    /// [`GarbageReport::blind`], not as an error.
+    /// Like [`Self::tidy`], but does nothing and returns `None` if there are fewer than `MANY`
+    /// segments that no merge covers. Used after each push. If part of the log is unreadable,
+    /// reports that in [`GarbageReport::blind`], not as an error.
     pub fn tidy_many(
         &self,
         id: &Component,
@@ -188,8 +188,8 @@ pub struct Collected {
     pub outcome: Option<Result<(), BucketError>>,
 }
 
-/// Deletes the objects of a conversation that no living record names and that are older than a week
-/// by the clock of the store. If `dry_run` is true, only lists them.
+/// Deletes those objects of a conversation that are older than a week by the clock of the store and
+/// that no living record names. If `dry_run` is true, only lists them.
 ///
 /// Lists the objects before it reads the log. A record that is published between the two steps can
 /// then name only a younger object. Fails without deleting anything if part of the log cannot be
@@ -222,10 +222,10 @@ pub(super) fn collect_older(
     Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
 }
 
-/// Deletes the temporary files of interrupted writes next to the segments, the objects and the mark
-/// of the bucket, if they are at least `age` old by the clock of the store. If `latest`, a time of
-/// that clock, is given, only lists them. Only a bucket that is a directory has such files. For
-/// other buckets, makes no request.
+/// Deletes the temporary files that interrupted writes left next to the segments, the objects and
+/// the mark of the bucket. The files must be at least `age` old by the clock of the store. If
+/// `latest` is given, only lists the files, and uses `latest` as the current time of that clock.
+/// Only a bucket that is a directory has such files. For other buckets, makes no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,

@@ -5,9 +5,9 @@
 //! local reader   -> looks   -> a few threads: look, and apply changes of other hosts
 //! ```
 //!
-//! Reporting a change does not block. A reader waits for a look for a bounded time. The files to
-//! send are found on disk each time, so nothing is lost when the process ends: the next process
-//! finds the rest. Several processes of one store take turns with the push lock.
+//! Reporting a change does not block. A reader waits for a look, but only for a limited time. The
+//! files to send are found on disk each time, so nothing is lost when the process ends: the next
+//! process finds the rest. Several processes of one store take turns with the push lock.
 //!
 //! A process that must not write to the store delegates looks to a [`Looker`] in another process.
 
@@ -99,7 +99,7 @@ impl Tier {
         Self(Arc::new(TierInner { looker: Some(looker), ..inner }))
     }
 
-    /// Starts the pusher thread. Does nothing if only commands push.
+    /// Starts the pusher thread. Does nothing unless [`TierOptions::pushes`] is set.
     pub fn start(&self) -> io::Result<()> {
         if self.0.access.options.pushes {
             let inner = Arc::clone(&self.0);

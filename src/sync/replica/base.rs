@@ -64,8 +64,8 @@ pub struct Entry {
     pub digest: Arc<str>,
 }
 
-/// Last agreement of this host and the bucket. It states which files have the bytes of which
-/// artifacts, and their paths. Differences from the agreement are local changes.
+/// Last agreement of this host and the bucket. It states the path of each file, and the artifacts
+/// whose bytes the file has. Differences from the agreement are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Base {
     /// Entries in arbitrary order. Each artifact is in at most one entry.
@@ -310,8 +310,8 @@ impl Changes {
 /// sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication<A, M> {
-    /// The places of the artifacts count from 0 in the order of the paths. The places of the
-    /// messages follow.
+    /// The segment to store. The places of its artifacts are the numbers from 0 on, in the order of
+    /// their paths. Its messages have the next places.
     pub segment: Segment<A, M>,
     pub accepted: Accepted,
 }

@@ -19,8 +19,9 @@ pub struct Segment<A, M> {
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-/// An artifact with its requested path and the time at which it got that path. The path is in the
-/// form of `RelPath::to_text`. `artifact` is additional data.
+/// The path that an artifact requests, in the form of `RelPath::to_text`, and the time `stamp` of
+/// that request. `digest` is the digest of the bytes. `artifact` is additional data about the
+/// artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Claim<A> {

@@ -126,8 +126,8 @@ fn skips(
 }
 
 /// Returns the raw text of the value in `range`, or `None` without a range. Also returns `None`,
-/// and adds the member to `left_out`, if the value is too large, or if some parsers cannot read it:
-/// nested too deeply, a number out of range, half a surrogate pair.
+/// and adds the member to `left_out`, if the value is too large, or if some parsers cannot read it,
+/// because it is nested too deeply or contains a number out of range or half a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,

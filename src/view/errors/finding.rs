@@ -152,7 +152,7 @@ impl Finding {
     }
 
     /// Returns the sort key: more informative errors have smaller keys. An error that occurs often
-    /// did not end the program.
+    /// is less informative, because it did not end the program.
     fn weight(&self) -> (ErrorRank, bool) {
         let is_often = self.at.times >= OFTEN_TIMES;
         match self.at.rank {

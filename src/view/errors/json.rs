@@ -1,6 +1,6 @@
-//! The errors of JSON. The fields of a record decide if it is an error. This applies to documents,
-//! to reports, and to single lines that are objects, as logs, linters and `go test -json` print
-//! them.
+//! The errors that JSON content reports. The fields of a record decide if the record is an error.
+//! This applies to documents, to reports, and to single lines that are objects, as logs, linters
+//! and `go test -json` print them.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const MAX_LEVELS: usize = 6;
 const MAX_FIELDS: usize = 64;
 const MESSAGE_LINES: usize = 3;
 
-/// Returns the errors of JSON, most informative first.
+/// Returns the errors that JSON content reports, most informative first.
 ///
 /// Returns `None` if the content is not JSON or if its lines have to be judged like a log. JSON
 /// Lines are judged by their fields only if they are a linter's report of problems in files.

@@ -42,8 +42,8 @@ pub(super) static PLACE: Pattern = Pattern::new(
 /// A form in which a line names the owner of an error near it.
 ///
 /// The first group of `form` is the owner. The rule applies to error lines that match `of`, or to
-/// all if there is no `of`. It searches `within` lines above or below the error. It skips lines
-/// that match `not`, and stops at a line that matches `until`.
+/// all if there is no `of`. The rule searches up to `within` lines above or below the error. It
+/// skips lines that match `not`, and stops at a line that matches `until`.
 #[derive(Debug)]
 struct OwnerRule {
     of: Option<Pattern>,

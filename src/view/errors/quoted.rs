@@ -122,8 +122,8 @@ fn is_setting(lines: &ErrorContext) -> bool {
 }
 
 /// Recognizes a line such as `gen: error: 6 fields`, in which `error` is a name and not a verdict.
-/// Lines nearby then differ from it only in this word, and have several different words in its
-/// place.
+/// Lines nearby then differ from this line only in the word `error`, and have several different
+/// words in its place.
 fn is_name(lines: &ErrorContext) -> bool {
     let own = words(lines.own());
     let around = lines.above().take(ROW_LINES).chain(lines.below().take(ROW_LINES));

@@ -68,8 +68,8 @@ impl Census {
     }
 
     /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in
-    /// the first part of these bytes are assumed to be as frequent in the other parts, in which
-    /// only the remaining words are counted.
+    /// the first part of these bytes are assumed to be as frequent in the rest, where only the
+    /// other words are counted.
     pub(super) fn take(
         content: &dyn Content,
         matcher: &Matcher,
@@ -196,9 +196,9 @@ impl TermCount {
     }
 }
 
-/// Searches for the nearest words to words that do not occur. A near word has a small edit
-/// distance; if there is none, prefixes of the missing word are considered. Of equally near words,
-/// the most frequent one is used.
+/// Finds the nearest word to each word that does not occur. A near word has a small edit distance;
+/// if there is none, prefixes of the missing word are considered. Of equally near words, the most
+/// frequent one is used.
 #[derive(Debug, Clone)]
 pub(super) struct NearestWords {
     missing: Vec<MissingWord>,

@@ -41,9 +41,9 @@ struct NotJson;
 
 /// The structure that is being scanned.
 ///
-/// `next` is the next position in the unread bytes where a word may be, if it is known. `member` is
-/// the start of the current member, and `key_found` has the words in its key. `long` is set inside
-/// a string that is longer than a piece.
+/// `next` is the next position in the unread bytes at which a word may match, if it is known.
+/// `member` is the start of the current member, and `key_found` has the words in its key. `long` is
+/// set inside a string that is longer than a piece.
 struct JsonScan<'a> {
     chosen: &'a ChosenTerms,
     finder: Finder,

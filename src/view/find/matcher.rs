@@ -92,8 +92,8 @@ impl Matcher {
     }
 }
 
-/// Returns a pattern that finds all places in ASCII text where a word may be. Returns `None` if
-/// every place has to be examined.
+/// Returns a pattern that finds all places in ASCII text at which one of `terms` may match. Returns
+/// `None` if every place has to be examined.
 fn candidates(terms: &[Term]) -> Option<Regex> {
     let ascii = terms.iter().map(Term::needle).filter(|needle| needle.is_ascii());
     let mut needles: Vec<String> = ascii.map(regex::escape).collect();

@@ -114,8 +114,9 @@ impl Passage {
     }
 }
 
-/// Returns a measure of how close together the words of `found` are: 1 for a single word, and less
-/// for each byte of the shortest range with all words.
+/// Returns a measure of how close together the words of `found` are: 1 for a single word. For
+/// several words, the measure decreases with the length of the shortest range that contains all of
+/// them.
 pub(super) fn nearness(hits: &[(u64, usize)], found: &FoundTerms) -> f64 {
     let wanted = found.terms().count_ones();
     if wanted < 2 {

@@ -1,5 +1,5 @@
-//! The reply of `.find`: as many of the best passages as are worth reading, and the first lines
-//! that introduce them.
+//! The reply of `.find`: the lines that introduce it, and as many of the best passages as are worth
+//! reading.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ const MAX_ALIKE: usize = 3;
 // Maximum number of characters of the question that the reply repeats.
 const QUESTION_CHARS: usize = 200;
 const SEARCH_BYTES: usize = 400;
-// Bytes that are reserved for the notice on a line that is shown in part.
+// Bytes that are reserved for the notice about a line of which only a part is shown.
 pub(super) const WINDOW_NOTICE_BYTES: usize = 400;
 
 /// A passage to show. `name` is the name of its artifact in a search of several artifacts, and
@@ -34,8 +34,8 @@ pub(super) struct FromArtifact<'p> {
     pub(super) header: Option<&'p ShownLine>,
 }
 
-/// The text of a reply, the number of passages in it, and the notice on the first line that is
-/// shown in part.
+/// The text of a reply, and the number of passages in it. `windowed` is the notice about the first
+/// line of which only a part is shown.
 #[derive(Debug, Default)]
 pub(super) struct FindReply {
     pub(super) text: Vec<u8>,

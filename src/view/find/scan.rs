@@ -1,4 +1,4 @@
-//! A pass over a content from start to end that finds the lines in which words may be.
+//! Passes over content from start to end, and finds the lines that may contain the searched words.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use ctxfs_core::model::Content;
 pub(super) const PIECE: usize = 16 << 10;
 // A piece ends between two words if there is a gap within this many bytes of its end.
 const PIECE_MARGIN: usize = 512;
-// In a shorter content, every line is assumed to have a word: searching the lines takes less time
+// In shorter content, every line is assumed to have a word: searching the lines takes less time
 // than building the pattern for candidates.
 const SHORT_CONTENT: u64 = 16 << 10;
 // Number of bytes that are read at once.
@@ -45,10 +45,10 @@ struct LineScan<'a, F> {
     column: u64,
 }
 
-/// Calls `each` with every line of `content` that may have a word of `matcher`, and possibly with
-/// other lines. Without a matcher, calls `each` with all lines. Ends with the line that contains
-/// the byte at offset `last`. The lines do not depend on `block`, the number of bytes that are read
-/// at once.
+/// Calls `each` with every line of `content` that may contain a word of `matcher`, and possibly
+/// with other lines. Without a matcher, calls `each` with all lines. Ends with the line that
+/// contains the byte at offset `last`. The lines do not depend on `block`, the number of bytes that
+/// are read at once.
 pub(super) fn scan(
     (content, last): (&dyn Content, u64),
     matcher: Option<&Matcher>,
@@ -146,7 +146,7 @@ fn piece(line: &[u8]) -> usize {
     margin.iter().position(is_gap).map_or(PIECE, |gap| PIECE + gap)
 }
 
-/// The bytes of a content that were read and not consumed yet, up to the end of the line that
+/// The bytes of `content` that were read and not consumed yet, up to the end of the line that
 /// contains the byte at offset `last`. Reads block by block, and stops when time runs out.
 pub(super) struct ContentStream<'a> {
     content: &'a dyn Content,

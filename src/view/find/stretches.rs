@@ -1,4 +1,4 @@
-//! A pass over a content on several threads. Each thread processes stretches of whole lines. The
+//! Passes over content on several threads. Each thread processes stretches of whole lines. The
 //! results are consumed in order.
 
 use std::{io, thread};
@@ -11,7 +11,7 @@ use ctxfs_core::parallel::{self, CloseOnDrop, OrderedPass, PassBounds};
 pub(super) const STRETCH_BYTES: u64 = 128 << 10;
 // Maximum number of stretches that are being processed or whose results wait for an earlier result.
 const BOUNDS: PassBounds = PassBounds { results: 8, bytes: usize::MAX, reserved: 0 };
-// A smaller content is processed without additional threads.
+// Smaller content is processed without additional threads.
 const MIN_THREADED_BYTES: u64 = 4 << 20;
 const THREAD_NAME: &str = "ctxfs-finder";
 // Number of bytes that are read at once to find the start of a line.
@@ -40,9 +40,9 @@ impl Content for ContentSlice<'_> {
     }
 }
 
-/// Consecutive whole lines of a content. `from` begins with the first of these lines and extends to
-/// the end of the content. `last` is an offset in the last of these lines. Readers find the end of
-/// that line themselves.
+/// Consecutive whole lines. `from` begins with the first of these lines and extends to the end of
+/// the content. `last` is an offset in the last of these lines. Readers find the end of that line
+/// themselves.
 pub(super) struct Stretch<'a> {
     from: ContentSlice<'a>,
     last: u64,

@@ -97,8 +97,7 @@ fn is_match(line: &[u8]) -> bool {
     is_name && is_number && fields.next().is_some()
 }
 
-/// Returns the offsets at which text begins after two or more blanks, each with its number of
-/// lines.
+/// Counts, for each offset, the lines in which text begins there after two or more blanks.
 fn columns<'l>(lines: impl Iterator<Item = &'l [u8]>) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();
     for line in lines {

@@ -1,5 +1,5 @@
-//! The names under `X.find/` and `.find/`: words in any order. This module also decides which words
-//! count.
+//! The names under `X.find/` and `.find/`: words in any order. This module also decides which of
+//! these words are searched for.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -37,8 +37,8 @@ impl fmt::Display for Words {
     }
 }
 
-/// Returns the words in `text` that count, in order and without duplicates. Leaves out question
-/// words unless there are no other words. A name counts as a word: `web-7`, `src/main.rs`.
+/// Returns the words in `text` to search for, in order and without duplicates. Leaves out question
+/// words unless there are no other words. A name is one word: `web-7`, `src/main.rs`.
 pub(super) fn counting(text: &str) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for word in text.split(is_between).map(trimmed).filter(|word| !word.is_empty()) {
@@ -53,8 +53,8 @@ pub(super) fn counting(text: &str) -> Vec<&str> {
     all
 }
 
-/// Returns the pairs of adjacent words in `text`, joined by a hyphen, if one of the two words does
-/// not count by itself: `too-long`. Leaves out pairs with a word that is in most sentences.
+/// Returns the pairs of adjacent words in `text`, joined by a hyphen, if one of the two words is a
+/// question word: `too-long`. Leaves out pairs with a word that is in most sentences.
 pub(super) fn phrases(text: &str) -> Vec<String> {
     let all: Vec<&str> =
         text.split(is_between).map(trimmed).filter(|word| !word.is_empty()).collect();

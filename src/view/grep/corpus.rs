@@ -1,5 +1,5 @@
-//! The artifacts below a directory as seen by searches, and the notice on artifacts that a search
-//! leaves out.
+//! The artifacts below a directory as seen by searches, and the notice about artifacts that a
+//! search leaves out.
 
 use std::io;
 
@@ -92,7 +92,7 @@ pub(crate) struct SearchOmissions {
 
 /// The result of the work on one artifact, or the reason why there is none. `Gone` means that the
 /// artifact was removed after the search began, and `Closed` that the reader may not read it.
-/// `NotBegun` means that time ran out before.
+/// `NotBegun` means that time ran out before the work was done.
 pub(crate) enum Visited<T> {
     Done(T),
     Gone,
@@ -103,8 +103,8 @@ pub(crate) enum Visited<T> {
 }
 
 impl<T> Visited<T> {
-    /// Calls `visit` unless `expired` returns true. A read that times out because time ran out is
-    /// `NotBegun`.
+    /// Calls `visit`. Returns `NotBegun` if `expired` returns true before, or if a read in `visit`
+    /// fails because time ran out.
     pub(crate) fn by(
         expired: &(dyn Fn() -> bool + Sync),
         visit: impl FnOnce() -> io::Result<Self>,

@@ -1,4 +1,4 @@
-//! A reader that passes a content to the searcher and splits very long lines into pieces.
+//! A reader that passes content to the searcher and splits very long lines into pieces.
 //!
 //! The searcher holds whole lines in memory. A line of more than [`PIECE`] bytes is therefore
 //! passed as several lines, each of which repeats the last [`OVERLAP`] bytes of the previous one.
@@ -165,9 +165,9 @@ impl LineMap {
         of_line.count() as u64 + 1
     }
 
-    /// Moves the reading position behind `gap`, which begins at the start of a line. All lines
-    /// before the gap must have been counted. Drops the folds of lines that were searched and are
-    /// not context of lines behind the gap.
+    /// Moves the reading position to the end of `gap`, which begins at the start of a line. All
+    /// lines before the gap must have been counted. Drops the folds of lines that were searched and
+    /// are not context of lines after the gap.
     fn skip(&self, gap: Gap) {
         let mut now = self.now.get();
         now.offset += gap.length as u64;

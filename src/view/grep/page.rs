@@ -24,7 +24,7 @@ const WINDOW_CHARS: usize = Limits::LINE_CHARS - 2 * CUT_MARK.len();
 /// lines before the place, including a line that is shown in part. `torn` is true if a match before
 /// the place lacks some of its context.
 ///
-/// In a result on many artifacts, `artifact` is the number of the current artifact, `shown` counts
+/// In a result for many artifacts, `artifact` is the number of the current artifact, `shown` counts
 /// only its lines, and `before` is the number of matching lines in earlier artifacts.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
@@ -42,9 +42,9 @@ impl CutPoint {
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
     }
 
-    /// Converts this place in the result on a single artifact into the place in a result on many
-    /// artifacts. `artifact` is the number of the single artifact. The results on earlier artifacts
-    /// have `length` bytes and `lines` matching lines.
+    /// Converts this place in the result for a single artifact into the place in a result for many
+    /// artifacts. `artifact` is the number of the single artifact. The results for earlier
+    /// artifacts have `length` bytes and `lines` matching lines.
     pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }

@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 const MAX_WAITING_CHUNKS: usize = 128;
 // The waiting chunks together may keep as many bytes as this number of full chunks.
 const HELD_CHUNKS: usize = 4;
-// A smaller content is read without additional threads.
+// Smaller content is read without additional threads.
 const MIN_THREADED_BYTES: u64 = 8 << 20;
 const THREAD_NAME: &str = "ctxfs-scout";
 // Number of bytes that are read and searched at once. It is large enough to make the overhead of a
@@ -63,8 +63,8 @@ pub(super) struct SearchSpec<'a> {
     pub(super) sizes: ReadAheadSizes,
 }
 
-/// A content that is read sequentially from one place on, while other threads read the next chunks.
-/// There is no queue if the content is too small for additional threads.
+/// Reads content sequentially from one place on, while other threads read the next chunks. There is
+/// no queue if the content is too small for additional threads.
 pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
@@ -139,7 +139,7 @@ impl Drop for ReadAhead<'_> {
     }
 }
 
-// The chunks of a content from `offset` on, and memory for new ones.
+// The chunks of the content from `offset` on, and memory for new ones.
 struct ChunkQueue {
     offset: u64,
     end: u64,
@@ -184,9 +184,9 @@ impl ChunkQueue {
     }
 }
 
-/// Reads chunks of a content, and finds the lines in them that need not be searched.
+/// Reads chunks of content, and finds the lines in them that need not be searched.
 ///
-/// Most lines of a large content do not match. A second searcher with the same settings finds the
+/// Most lines of large content do not match. A second searcher with the same settings finds the
 /// matching lines block by block, while the bytes are in the processor's cache. Long runs of other
 /// lines are left out of the chunks for the main searcher, and are only counted. The main searcher
 /// alone decides which lines are shown.
@@ -356,7 +356,7 @@ impl Sink for GapFinder<'_> {
     }
 }
 
-/// Consecutive bytes of a content. Lines that are left out are represented only by their place and
+/// Consecutive bytes of content. Lines that are left out are represented only by their place and
 /// number.
 #[derive(Default)]
 struct Chunk {
@@ -567,7 +567,7 @@ mod tests {
         });
     }
 
-    /// A content whose reads fail from some offset on, either on other threads or on all.
+    /// Content whose reads fail from some offset on, either on other threads or on all.
     struct Failing {
         bytes: Vec<u8>,
         everywhere: bool,
@@ -628,7 +628,7 @@ mod tests {
         assert_eq!(read.is_err(), content.failed.load(Ordering::Relaxed));
     }
 
-    /// A content that other threads can read only once that is allowed.
+    /// Content that other threads can read only after a test allows it.
     struct Slow {
         bytes: Vec<u8>,
         allowed: AtomicBool,

@@ -138,8 +138,8 @@ pub(super) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Calls `take` with each frame that `bytes` complete, until `take` returns false. Returns the
-    /// last result of `take`.
+    /// Appends `bytes`, and calls `take` with each frame that is now complete. Stops and returns
+    /// false if `take` returns false.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Tests of the lines on the command and on other outputs of the same name.
+//! Tests of the summary lines that show the command and the other outputs of the same name.
 
 use crate::fixture::Fixture;
 use crate::summary::tests::{fact, print};

@@ -39,8 +39,8 @@ impl Facts {
         self.before.len() + self.after.len() + self.steps.len()
     }
 
-    /// Sets the lines on the shown part and on the secrets redacted in it. If `all` is true, the
-    /// whole output is shown, and the steps are removed.
+    /// Sets the lines about the shown part and about the secrets redacted in it. If `all` is true,
+    /// the whole output is shown, and the steps are removed.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
         self.shown = [shown].into_iter().chain(redacted).collect();
         if all {
@@ -52,7 +52,7 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).chain(self.steps).collect()
     }
 
-    // Removes lines on the contents of the output, and then the last steps, until the remaining
+    // Removes lines about the contents of the output, and then the last steps, until the remaining
     // lines fit.
     fn fitted(mut self) -> Self {
         while self.size() > MAX_FACTS_BYTES && !self.after.is_empty() {
@@ -280,8 +280,8 @@ pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String
     is_all.then(|| capped(&format!("--- mentions: {lines} with words of errors: {path} ---")))
 }
 
-/// Returns the line that offers `.wrap`, if a line is longer than readers show. Returns `None` for
-/// JSON, for which `.pretty` is better.
+/// Returns the line that offers `.wrap`, if the output has a line that is longer than readers show.
+/// Returns `None` for JSON, for which `.pretty` is better.
 fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;

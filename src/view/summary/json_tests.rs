@@ -29,7 +29,7 @@ fn facts<'s>(summary: &'s str, name: &str) -> Vec<&'s str> {
     summary.lines().filter(|line| line.starts_with(name)).collect()
 }
 
-/// Returns the report of a linter on `files` files, on one line.
+/// Returns one line with the report of a linter about `files` files.
 fn report(files: usize) -> String {
     let message = |n: usize, severity: usize| {
         format!(

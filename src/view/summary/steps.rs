@@ -126,8 +126,8 @@ fn word_choices(message: &str) -> Vec<Vec<&str>> {
     choices
 }
 
-/// Returns the step to the lines around the first error. The range extends to the last exception
-/// that the error caused, if the range stays small.
+/// Returns the step that shows the lines around the first error. The range extends to the last
+/// exception that the error caused, if the range stays small.
 fn part_step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(error) = found.shown.first() else { return Ok(None) };
     let at = error.at;

@@ -116,7 +116,7 @@ static ESCAPED: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Calls `each` with every word or name of `line` and its offset. Skips terminal colours. If
-/// `escaped` is true, also skips a backslash and the character after it. Finds the same as
+/// `escaped` is true, also skips a backslash and the character after it. Finds the same words as
 /// [`NAME`], but faster.
 fn each_ascii<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
     let mut at = 0;

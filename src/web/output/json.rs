@@ -1,4 +1,5 @@
-//! Shows JSON as a tree whose nodes are opened one by one. Each node shows its members in windows.
+//! Shows JSON as a tree whose nodes are opened one by one. An open node shows one window of its
+//! members at a time.
 
 use std::time::{Duration, Instant};
 

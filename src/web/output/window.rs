@@ -285,8 +285,7 @@ pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Optio
     }
 }
 
-/// Returns the offset of a line if that takes no counting: from the counted lines, or from the
-/// analysis.
+/// Returns the offset of a line if the analysis or the lines counted so far give it.
 pub(super) fn known_offset(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>> {
     match (output.look.line_offset(line)?, &output.facts.analysis) {
         (None, Some(analysis)) => Ok(output.look.line_offset_by(analysis, line)?),

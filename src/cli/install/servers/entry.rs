@@ -1,5 +1,5 @@
-//! The positions of the words of a server in a text, and the edits that insert words before its
-//! command or remove them.
+//! The words of a server's command are its program and arguments. This module has their positions
+//! in a text, inserts words before a command, and removes words.
 
 /// The language of the file, and the form of a command. A command is either a text `command` and a
 /// list `args`, or a single list `command`.
@@ -25,8 +25,8 @@ pub(crate) enum ServerKind {
     NoCommand,
 }
 
-/// The position of a command. Either the arguments are in a separate list, or the program is the
-/// first word in the list of all words.
+/// The position of a command. With `Apart`, the arguments are in a separate list. With `Together`,
+/// the program is the first word in the list of all words.
 #[derive(Debug)]
 pub(crate) enum CommandPlace {
     Apart { program: CommandWord, list: Option<ListPlace>, room: ListRoom },

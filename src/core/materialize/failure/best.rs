@@ -9,12 +9,12 @@ use crate::model::{ErrorLine, ErrorRank, LinePosition};
 
 // Maximum number of reported lines. `model::Errors` documents this number.
 const SHOWN: usize = 48;
-/// Numbers of lines of each rank that are kept: the first ones and the last ones. The first error
+/// How many lines of each rank are kept: the first [`FIRST`] and the last [`LAST`]. The first error
 /// often causes the others, and the last error is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// Number of lines that each rank may use before the remaining places are distributed. The sum is
-/// [`SHOWN`].
+/// How many of the [`SHOWN`] places are reserved for each rank. Places that a rank does not need
+/// are given to other ranks.
 const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 
 // Maximum number of lines between two headings of one stack trace. The lines between them are

@@ -4,12 +4,11 @@ use crate::materialize::failure::rules::Rank;
 use crate::materialize::pattern::Pattern;
 use crate::model::ErrorRank;
 
-/// Number of lines after the heading of a traceback in which its exception is expected. A frame
-/// takes two lines. Python permits 1,000 frames, but folds the repetitions in such a deep
-/// traceback.
+/// Maximum number of lines from the heading of a traceback to its exception. A frame takes two
+/// lines. Python permits 1,000 frames, but folds the repetitions in such a deep traceback.
 const TRACEBACK_LINES: u64 = 400;
-/// Number of lines after a failed comparison in which the compared values are expected. Rust and Go
-/// print the values immediately, Jest after a blank line.
+/// Maximum number of lines from a failed comparison to the compared values. Rust and Go print the
+/// values immediately, Jest after a blank line.
 const SIDES_LINES: u64 = 8;
 // Maximum number of causes that anyhow and eyre print after `Caused by:`.
 const CAUSES_LINES: u64 = 12;

@@ -7,8 +7,8 @@ use memchr::memmem;
 
 use crate::materialize::failure::prefilter;
 
-/// Extensions of files that programs print, sorted. Words that follow a dot in error messages are
-/// not in the list, such as `code` in `error.code` and `timeout` in `socket.timeout`.
+/// Extensions of the file names that programs print, sorted. The list has no words that follow a
+/// dot in error messages, such as `code` in `error.code` and `timeout` in `socket.timeout`.
 const EXTENSIONS: [&str; 92] = [
     "a", "bash", "bat", "bc", "bin", "bz2", "c", "cc", "cfg", "cjs", "class", "conf", "cpp", "crt",
     "cs", "css", "csv", "cxx", "dat", "deb", "dll", "ex", "exe", "exs", "gif", "go", "gz", "h",
@@ -105,7 +105,7 @@ const TIME: &[u8] = b"dddd-dd-ddTdd:dd:dd";
 // The beginning of the last field of a `go test -json` event. The field contains the text.
 const OUTPUT: &[u8] = b",\"Output\":\"";
 
-/// Returns the line as its program printed it. Removes three kinds of decoration: the time that a
+/// Returns the line as the program printed it. Removes three kinds of decoration: the time that a
 /// CI runner adds before each line, the JSON event of `go test -json` around a line, and the bars
 /// that terraform and Python's exception groups print before errors.
 pub fn bare(line: &[u8]) -> &[u8] {

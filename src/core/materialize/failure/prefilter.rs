@@ -80,7 +80,7 @@ pub(super) const FRAGMENTS: [&str; 63] = [
 ];
 
 /// Returns the offset of the first fragment at or after `at` that counts. `bytes` must be complete
-/// lines, or one line with [`CONTEXT_BYTES`] after the part in which fragments are searched.
+/// lines, or one line with [`CONTEXT_BYTES`] after the part that is searched for fragments.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
     find_telling(bytes, at).map(|found| found.start)
 }

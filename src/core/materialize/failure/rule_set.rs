@@ -1,7 +1,7 @@
 //! Finds the first of many patterns that matches a line.
 //!
-//! Patterns that are anchored at the start of a line share one automaton. Anchored patterns seldom
-//! contain a literal, but for most lines the search ends after a few bytes.
+//! Patterns that are anchored at the start of a line share one automaton. It examines only a few
+//! bytes of most lines. These patterns seldom contain a literal that could be searched for first.
 //!
 //! For the other patterns, an automaton finds the literals that a line contains. Only patterns with
 //! one of these literals are tried, and they are compiled on first use. A single automaton for all
@@ -25,8 +25,8 @@ const AUTOMATON_BYTES: usize = 256 << 10;
 const BIT_WORDS: usize = 2;
 
 /// Patterns in order of precedence. `starts` contains the anchored patterns, and `of_start` the
-/// index of each of them in `patterns`. `called` lists, for each literal, the patterns that require
-/// it. `always` lists the other patterns without a required literal.
+/// index of each of them in `patterns`. `called` lists, for each literal, the other patterns to try
+/// on a line that contains the literal. `always` lists those to try on every line.
 pub(super) struct RuleSet {
     patterns: Vec<RulePattern>,
     starts: LinePatterns,

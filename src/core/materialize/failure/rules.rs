@@ -1,11 +1,11 @@
-//! The rank of an error line, judged from this line alone.
+//! The rules that rank an error line, each by the text of the line alone.
 
 use std::sync::LazyLock;
 
 use crate::materialize::failure::rule_set::RuleSet;
 use crate::model::ErrorRank;
 
-/// The rank of an error line, judged from this line alone. For a line of a stack trace, the final
+/// The rank of an error line, judged from the line alone. For a line of a stack trace, the final
 /// rank depends on later lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {

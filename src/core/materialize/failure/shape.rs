@@ -1,4 +1,5 @@
-//! The shape of a line: the line with `x` for words that no rule contains, and `1` for numbers.
+//! The shape of a line: a copy in which the letters of words that no rule contains become `x` or
+//! `X`, and numbers become `1`.
 //!
 //! The rules are applied to the shape. A single decision therefore applies to all lines of an
 //! output with the same shape, whatever names, paths and numbers they contain.
@@ -19,8 +20,8 @@ const RUN: usize = 20;
 // Number of words whose shapes are cached. Must be a power of two.
 const REMEMBERED_WORDS: usize = 2048;
 
-/// Builds the shapes of lines. `words` is a hash table that caches, for each word, the hash of the
-/// shape of the word. The buffers are reused for the next line.
+/// Builds the shapes of lines. `words` is a hash table that caches the hash of the shape of each
+/// word. The buffers are reused for the next line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeBuilder {
     shape: Vec<u8>,
@@ -131,9 +132,9 @@ fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
     }
 }
 
-/// Adds the shape of an unknown word. Capitals and digits are kept, and each run of small letters
-/// becomes one letter. A word without small letters, such as `E0382` or `EISDIR`, keeps its first
-/// letter.
+/// Adds the shape of an unknown word. Each capital becomes `X` and each digit `1`, at most [`RUN`]
+/// in a row. A run of other bytes becomes one `x`. The first byte of a word without small letters,
+/// such as `E0382` or `EISDIR`, is kept as it is.
 fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
     let mut last = 0;
     let has_small = word.iter().any(u8::is_ascii_lowercase);
@@ -188,8 +189,9 @@ fn unit(word: &[u8]) -> Option<&[u8]> {
 const SHORT: usize = 3;
 
 /// Returns true if `word` contains a known word: a word of more than [`SHORT`] letters that occurs
-/// in a rule. Upper and lower case are equal. Words that rules match only at the start of a line
-/// count only if `at_start` is true.
+/// in a rule or in another list of this module. Ignores case. Words that rules match only at the
+/// start of a line count only if `at_start` is true. Permissions such as `-rw-r--r--` are known
+/// too.
 fn is_known_word(word: &[u8], at_start: bool) -> bool {
     KNOWN_WORDS.is_match(word)
         || (at_start && START_WORDS.is_match(word))

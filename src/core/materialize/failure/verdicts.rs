@@ -16,8 +16,8 @@ pub(crate) struct RankedLine {
     pub(super) hints: LineHints,
 }
 
-/// Properties of an error line besides its rank. `announces` is the kind of later line that it
-/// announces. `terms` has one bit for each search term that it contains.
+/// Properties of an error line besides its rank. `announces` is the kind of later line that the
+/// line announces. `terms` has one bit for each search term in the line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineHints {
     pub(super) announces: Option<AnnouncedKind>,
@@ -98,7 +98,7 @@ mod tests {
     use crate::materialize::bare;
     use crate::materialize::failure::prefilter;
 
-    /// Checks that the rules give nearly all lines the same rank as their shapes.
+    /// Checks that the rules give nearly every line the same rank as its shape.
     #[test]
     fn a_shape_has_what_the_rules_ask_for() {
         let outputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/outputs");

@@ -1,4 +1,5 @@
-//! Builds a jq filter that shows an example of JSON: a part of the largest array or map.
+//! Builds a jq filter that shows a part of a JSON value as an example: items of its largest array
+//! or map.
 
 use crate::materialize::json::filter::{Projection, ShapePath, is_map, key_step, record_fields};
 use crate::materialize::json::scan::Events as _;

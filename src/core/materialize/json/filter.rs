@@ -59,9 +59,9 @@ impl ShapePath {
         path
     }
 
-    /// Splits the path at its last step but one. The first part leads to the item that contains the
-    /// innermost item, and the second part leads from there to the innermost item. Returns `None`
-    /// if the path has no step.
+    /// Splits the path in two. The first part leads to the item around the innermost item, or to
+    /// the root. The second part leads from there to the innermost item. Returns `None` if the path
+    /// has no step.
     pub(super) fn split(&self) -> Option<(Self, Self)> {
         let at = self.depth().checked_sub(1)?;
         let mut outer = self.segments[..at].to_vec();
@@ -121,8 +121,9 @@ fn is_bare(key: &[u8]) -> bool {
 }
 
 /// Returns true if the keys of an object are data. This is the case if the object has more keys
-/// than a shape records. Otherwise all its values must be objects or all must be arrays. Keys that
-/// are identifiers then also require at least [`MANY`] objects with a key in common.
+/// than a shape records. It is also the case if all values are objects, or all are arrays, and not
+/// all keys are identifiers. If all keys are identifiers, the values must be at least [`MANY`]
+/// objects that have a key in common.
 pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     if node.rest.is_some() {
         return true;
@@ -150,8 +151,9 @@ const MESSAGES: usize = 2;
 // Maximum number of bytes of the fields of a record without known roles.
 const PLAIN_BYTES: u64 = 400;
 
-/// A field of a record that contains strings or numbers. `path` leads from the record to the field.
-/// `key` is the key as written. `always` is true if the field is certain to be a string.
+/// A field of a record whose values are strings, numbers or booleans. `path` leads from the record
+/// to the field. `key` is the key as written. `always` is true if the field is a string in every
+/// record.
 #[derive(Debug, Clone)]
 pub(super) struct RecordField {
     path: String,
@@ -226,7 +228,7 @@ fn has_scalars(node: &ShapeNode) -> bool {
 
 /// Returns the most informative field with the role `wanted`. The fields of the first item of an
 /// array describe the item and not the record, so they are skipped. There are two exceptions: a
-/// place in such an item, and a line if the best place is in such an item.
+/// `Place` in such an item, and a `Line` if the best `Place` is in such an item.
 pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
     let is_of_item = |field: &RecordField| field.path.contains("[0]");
     let has_place = |field: &&RecordField| wanted == FieldRole::Place || !is_of_item(field);

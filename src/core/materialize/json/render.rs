@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `key?` | some of the objects lack this key |
 //! | `int\|str` | values of both types |
-//! | `[3 of {...}]`, `[str]` | an array; the items of a single array of objects are counted |
+//! | `[3 of {...}]`, `[str]` | an array; a number is shown for a single array of objects only |
 //! | `{5000 keys of int}` | an object that is used as a map |
-//! | `str up to 18 kB` | the longest string is over 1 kB, as written |
+//! | `str up to 18 kB` | strings; the longest has 18 kB as written (shown only above 1 kB) |
 //! | `...` | omitted, because it is too deep or too long |
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ const CHARS: usize = 400;
 const LONG_TEXT: u64 = 1000;
 /// Maximum number of characters of a key in a shape. A longer key is cut and ends with [`KEY_CUT`].
 pub const KEY_CHARS: usize = 40;
-/// The end of a key that was cut.
+/// Marks a key that was cut: the key ends with this.
 pub const KEY_CUT: &str = "...";
 // Pairs of a number of levels and a number of keys per object, most detailed first. The shape is
 // rendered with the first pair that makes it fit.

@@ -84,8 +84,8 @@ impl Scanner {
         self.nesting.depth == MAX_DEPTH
     }
 
-    /// Returns true in two cases: inside a string, a number or a word, and between the colon after
-    /// a key and the value.
+    /// Returns true inside a string, a number or a word. Also returns true after the colon of a
+    /// key, until the value begins.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
             ScannerState::Text
@@ -477,8 +477,8 @@ pub enum Scalar {
 ///
 /// For receivers that copy values, there are also events for the tokens:
 /// [`bracket`](Self::bracket), [`comma`](Self::comma), [`colon`](Self::colon), and
-/// [`piece`](Self::piece) for keys, strings, numbers and words. Each comes before the event for the
-/// meaning of the token.
+/// [`piece`](Self::piece) for keys, strings, numbers and words. Each comes before the event that
+/// tells the meaning of the token.
 pub trait Events {
     /// Maximum number of bytes of a key that are passed to [`key`](Self::key), as written. The rest
     /// of a longer key is dropped.

@@ -1,6 +1,6 @@
-//! Counts the values of one field that indicate errors, and lists these values.
+//! Counts the values of one field that indicate errors.
 //!
-//! Values that are not in the list are not kept.
+//! This module has the lists of these values. All other values are ignored.
 
 use std::sync::LazyLock;
 

@@ -18,9 +18,9 @@ const LEVELS: usize = 24;
 
 /// A field that indicates errors. Fields at several nodes are one group if their paths are equal.
 ///
-/// `records` are two nodes: the record that contains the field, and the record around it. `others`
-/// are further nodes of records that contain the field. `mixed` is true if some of these values are
-/// not objects.
+/// `records` are the nodes of two records: the one that contains the field, and the one around it.
+/// `others` are further nodes of records that contain the field. `mixed` is true if some values at
+/// the nodes of such records are not objects.
 struct TroubleGroup<'s> {
     path: ShapePath,
     records: [Option<&'s ShapeNode>; 2],

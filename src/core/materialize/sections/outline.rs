@@ -98,8 +98,8 @@ impl OutlineDetector {
         end
     }
 
-    /// Returns the findings so far, including an unfinished last line. `lines` is the total number
-    /// of lines.
+    /// Returns the findings so far. Examines an unfinished last line too. `lines` is the total
+    /// number of lines.
     pub(super) fn finish(&self, lines: u64) -> OutlineFindings {
         let mut ended = self.clone();
         if !self.open.is_empty() {

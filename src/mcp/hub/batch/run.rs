@@ -40,8 +40,8 @@ struct BatchClient<'a> {
     profile: Option<ClientProfile>,
 }
 
-/// The reason why a batch stopped. `Asks` means that all remaining calls need an answer of the user
-/// or of the client.
+/// The reason why a batch stopped. `Asks` means that all remaining calls need an answer from the
+/// user or the client.
 enum DriveEnd {
     Done,
     Asks,

@@ -61,8 +61,8 @@ struct SeenLook {
     is_passed: bool,
 }
 
-/// Answers by actions. The first look is presented as the model's own look. If its lines were part
-/// of the question, a small model would not use them for its answer.
+/// Answers with actions. The first look is presented as a look of the model. If the lines of this
+/// look were part of the question, a small model would not use them for its answer.
 pub(in crate::extract) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,

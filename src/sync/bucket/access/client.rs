@@ -24,8 +24,8 @@ const SET_ASIDE: u64 = 8 << 20;
 const TURN: usize = 100;
 
 /// Client of an object store. Each call makes one request and counts it; [`StoreClient::persist`]
-/// adds the retries. Errors are classified as a [`Fault`] by the possible next step of the caller.
-/// Only the classification matches on error texts of `object_store`.
+/// adds the retries. Each error becomes a [`Fault`], which says what the caller can do next. Only
+/// the code that makes a [`Fault`] looks at the error texts of `object_store`.
 pub(super) struct StoreClient {
     pub(super) opened: OpenStore,
     pub(super) requests: Mutex<RequestCounts>,

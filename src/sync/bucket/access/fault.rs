@@ -1,4 +1,4 @@
-//! Errors of the store's client, classified by the possible next step of the caller.
+//! Errors of the store's client, classified by what the caller can do next.
 
 use std::error::Error;
 use std::io;
@@ -29,9 +29,9 @@ const PASSING: [&str; 5] =
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
-/// A failed request, classified by the possible next step of the caller. `Odd` means that the key
-/// denotes something that ctxfs does not create: a link, a device or a directory. `OddKey` means
-/// that a key in a list is not a valid path; the client of the store then returns no list at all.
+/// A failed request, classified by what the caller can do next. `Odd` means that the key denotes
+/// something that ctxfs does not create: a link, a device or a directory. `OddKey` means that a key
+/// in a list is not a valid path; the client of the store then returns no list at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     Absent,

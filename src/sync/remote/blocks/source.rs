@@ -83,10 +83,10 @@ impl BlockSource {
         Deadline::after(self.patience)
     }
 
-    /// Returns the error for bytes that are missing in the bucket. The error is ESTALE if the
-    /// bucket is still the same, because another host has then removed the bytes. Otherwise it is
-    /// another error: while the disk of a bucket is not mounted, an empty directory is in its
-    /// place.
+    /// Returns the error for bytes that are missing in the bucket. If the bucket still has the same
+    /// id, another host has removed the bytes, and the error is ESTALE. Otherwise it is another
+    /// error, because the bytes may still exist: while the disk of a bucket is not mounted, an
+    /// empty directory is in its place.
     pub(crate) fn gone(&self) -> io::Error {
         match self.bucket.identity(self.deadline()) {
             Ok(Some(found)) if found.id == self.id => io::Error::from_raw_os_error(libc::ESTALE),
@@ -269,8 +269,8 @@ struct Flight {
     landed: Condvar,
 }
 
-/// Guard of a fetch that its owner must run and report to [`Self::end`]. If the guard is dropped
-/// before, for example during a panic, all waiting readers get an error.
+/// Guard of a fetch. Its owner must run the fetch and pass the outcome to [`Self::end`]. If the
+/// guard is dropped before that, for example during a panic, all waiting readers get an error.
 struct FlightGuard<K: Hash + Eq + Copy> {
     flights: SingleFlight<K>,
     keys: Vec<K>,

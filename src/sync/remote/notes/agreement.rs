@@ -1,10 +1,10 @@
 //! On-disk form of the agreement of host and bucket.
 //!
-//! `agreement.jsonl` is a journal. Each line has the changed entries, the first artifacts of
-//! dropped entries, and the progress of this host. A line that a crash left incomplete is ignored,
-//! so the changes of a segment are applied as a whole or not at all. Entries are identified by
-//! their first artifact, because no artifact is in two entries. The file key cannot identify an
-//! entry, because hard links share it.
+//! `agreement.jsonl` is a journal. Each line has the changed entries, the first artifact of each
+//! dropped entry, and the progress of this host. A line that a crash left incomplete is ignored, so
+//! the changes of a segment are applied as a whole or not at all. Entries are identified by their
+//! first artifact, because no artifact is in two entries. The file key cannot identify an entry,
+//! because hard links share it.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -38,8 +38,8 @@ enum LookReply {
     Failed(String),
 }
 
-/// Client for looks that the process behind a line makes. A look takes at most half a minute, even
-/// if that process hangs, and the size of its answer is limited.
+/// Client for looks. The process to which the [`Line`] connects makes them. A look takes at most
+/// half a minute, even if that process hangs, and the size of its answer is limited.
 pub struct ProcessLooks(pub Arc<dyn Line>);
 
 impl ProcessLooks {

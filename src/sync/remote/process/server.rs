@@ -11,8 +11,8 @@ use crate::remote::process::protocol::{
     LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
 };
 
-/// Time limit for receiving a request. Also the time after the deadline of the client in which the
-/// response can still be sent.
+/// Time limit for receiving a request. The response may be sent up to this long after the deadline
+/// of the client.
 const GRACE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_hours(24);
 /// The server gives up a request this long before the deadline of the client, so that the error

@@ -155,9 +155,9 @@ fn written(line: Line) -> Result<(Line, usize), FormatError> {
     Ok((line, written.len()))
 }
 
-/// Number of bytes of small artifacts from which a segment is full. `MOST_RECORDS` is the number of
-/// bytes of records from which it is full. Even with one more line of maximum length, the segment
-/// stays a quarter below the limits of readers.
+/// A segment is full once it has this many bytes of small artifacts, or `MOST_RECORDS` bytes of
+/// records. Even with one more line of maximum length, the segment stays a quarter below the limits
+/// of readers.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_RECORDS: usize = 8 << 20;
 const MOST_LINES: usize = 20_000;
@@ -185,8 +185,8 @@ pub(super) struct FinishedSegment {
 }
 
 impl Batch {
-    /// Starts a segment with moves and removals, whose lines have `weight` bytes. If `ends` is
-    /// true, the removals state that the whole conversation was removed.
+    /// Starts a segment with the moves and removals in `changes`. Their lines have `weight` bytes.
+    /// If `ends` is true, the removals state that the whole conversation was removed.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
@@ -511,9 +511,9 @@ fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
 
 const PLACES: usize = 400;
 
-/// Computes the stand-ins of `content` in advance, so that other hosts can create them without the
-/// object. Adds shortcuts to the analysis in `record`, and returns the ranges to send with the
-/// record. Returns `None` if the analysis is not complete.
+/// Computes what other hosts need to create the stand-ins of `content` without the object: adds
+/// shortcuts to the analysis in `record`, and returns the ranges to send with the record. Returns
+/// `None` if `record` has no analysis of all of `content`.
 pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<Option<PartsPlan>> {
     let Some(analysis) = record.analysis.as_ref().filter(|known| known.bytes == content.len())
     else {

@@ -10,8 +10,8 @@ use ctxfs_core::model::Component;
 
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
-/// Multiple of the first pause. At shutdown, a conversation is retried only while its pause is not
-/// longer than that.
+/// At shutdown, a conversation is retried only while its pause is at most this many times as long
+/// as the first one.
 const FEW: u32 = 32;
 
 #[derive(Debug, Default)]

@@ -339,7 +339,7 @@ fn a_search_can_run_out_of_time() {
     assert_eq!((body.len(), rendered.notice.unwrap().as_str()), (0, want));
 }
 
-/// A content whose reading takes too long from its second MiB on.
+/// Content whose reading takes too long from its second MiB on.
 struct Slow<'a>(Vec<u8>, &'a AtomicBool);
 
 impl Content for Slow<'_> {

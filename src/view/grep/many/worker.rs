@@ -76,7 +76,7 @@ impl SearchFrom {
 }
 
 impl CorpusSearch<'_> {
-    // Returns the maximum size in bytes of the result and its notices, without the notice on
+    // Returns the maximum size in bytes of the result and its notices, without the notice about
     // redaction.
     pub(super) fn view_bytes(&self) -> usize {
         view_bytes(self.directory.redacts.is_some())
@@ -201,7 +201,7 @@ impl<'a> ArtifactSearcher<'a> {
         Ok(ArtifactOutcome::Searched(matches))
     }
 
-    /// Searches a content from the start of the query. If the result has no limit, writes matches
+    /// Searches `content` from the start of the query. If the result has no limit, writes matches
     /// to `out` as they are found, after a `--` if `gap` is true.
     pub(super) fn search_content(
         &self,
