@@ -6,9 +6,10 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::{os::unix::fs::MetadataExt as _, time::Duration};
 
+use gix_imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use rustix::fs::{Access, Gid, Uid};
 use serde_json::json;
 
@@ -19,9 +20,10 @@ use crate::{Context, Failure, FailureKind, hooks::Host, install::place::Settings
 
 const COPY: &str = ".ctxfs.bak";
 
-/// A settings file and the content that ctxfs adds to it. `path` may be a symbolic link.
-/// Directories that become empty are removed up to `base`. If `is_shared` is true, another
-/// `EditedFile` has the same `path`, and only that one makes and removes the copy `FILE.ctxfs.bak`.
+/// A settings file and the content that ctxfs adds to it. `path` may be a symbolic link. If the
+/// file is removed, its directories below `base` are removed too if they become empty. If
+/// `is_shared` is true, another `EditedFile` has the same `path`, and only that other one makes and
+/// removes the copy `FILE.ctxfs.bak`.
 #[derive(Debug)]
 pub(crate) struct EditedFile {
     pub(crate) path: PathBuf,
@@ -48,7 +50,7 @@ enum CopyAction {
     Drop,
 }
 
-/// The kind of change of a file. The names are part of the output of `--json`, and programs may
+/// The kind of change to a file. The names are part of the output of `--json`, and programs may
 /// rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,8 +62,8 @@ pub(crate) enum ChangeKind {
 }
 
 impl EditedFile {
-    /// Returns the words with which the file calls the hook, or `None` if it does not call the
-    /// hook.
+    /// Returns the same as [`SettingsContent::hook`] for the current text of the file, or `None` if
+    /// the file is missing.
     pub(crate) fn hook(&self) -> Result<Option<Vec<String>>, Failure> {
         let now = read_text(&self.path)?;
         let hook = now.map(|now| self.content.hook(&now)).transpose();
@@ -73,7 +75,7 @@ impl EditedFile {
         self.content.servers(&now).map_err(|shape| self.failure(&shape))
     }
 
-    /// Returns the change that adds the content. Includes a copy of the file only if the host is
+    /// Returns the change that adds the content. Includes a copy of the file only if the hook is
     /// not installed yet, because a later copy would contain entries of ctxfs.
     pub(crate) fn install(&self, is_installed: bool) -> Result<SettingsChange, Failure> {
         let (real, now) = self.read()?;
@@ -202,7 +204,8 @@ fn copy_of(path: &Path) -> PathBuf {
 }
 
 /// The part of a file that ctxfs writes. It consists of entries in a JSON or TOML file, a whole
-/// file whose first lines contain [`OWNED`], or words before the commands of MCP servers.
+/// file whose first lines contain [`OWNED`], or the arguments of `ctxfs mcp` in front of the
+/// commands of MCP servers.
 #[derive(Debug, Clone)]
 pub(crate) enum SettingsContent {
     Json(Vec<JsonEntry>),
@@ -280,8 +283,9 @@ impl SettingsContent {
         Ok((!is_created).then_some(bare))
     }
 
-    /// Returns the words with which the file calls the hook, as far as they are known. Returns
-    /// `None` if the file does not call the hook. A TOML file never does.
+    /// Returns the arguments with which the file calls ctxfs: for [`Self::Servers`], the first call
+    /// of `ctxfs mcp`, and otherwise the call of the hook. The list is empty if the arguments are
+    /// not known. Returns `None` if the file has no such call, and always for [`Self::Toml`].
     pub(crate) fn hook(&self, now: &str) -> Result<Option<Vec<String>>, WrongShape> {
         match self {
             Self::Json(entries) => json::hook_words(now, entries),
@@ -350,8 +354,8 @@ impl Edits {
         self.changes.iter().map(SettingsChange::diff).collect()
     }
 
-    /// Prints the diffs, or `nothing` if there are none. Then prints the remaining steps for the
-    /// user (`left`).
+    /// Prints the diffs, or the text `nothing` if there are none. Then prints `left`, the remaining
+    /// steps for the user.
     pub(crate) fn report(
         &self,
         nothing: &str,
@@ -371,21 +375,22 @@ impl Edits {
     }
 }
 
-const AROUND: usize = 1;
+const AROUND: u32 = 1;
 const WIDEST: usize = 300;
-const PATIENCE: Duration = Duration::from_secs(2);
 
 fn diff(path: &Path, before: Option<&str>, after: Option<&str>) -> String {
     let name = |text: Option<&str>| match text {
         Some(_) => path.display().to_string(),
         None => "/dev/null".to_owned(),
     };
-    let texts = (before.unwrap_or_default(), after.unwrap_or_default());
-    let found = similar::TextDiff::configure().timeout(PATIENCE).diff_lines(texts.0, texts.1);
-    let mut shown = found.unified_diff();
-    shown.context_radius(AROUND).missing_newline_hint(false);
-    shown.header(&name(before), &name(after));
-    shown.to_string().lines().map(cut).collect()
+    let lines = InternedInput::new(before.unwrap_or_default(), after.unwrap_or_default());
+    let mut found = Diff::compute(Algorithm::Histogram, &lines);
+    found.postprocess_lines(&lines);
+    let printer = BasicLineDiffPrinter(&lines.interner);
+    let mut config = UnifiedDiffConfig::default();
+    let shown = found.unified_diff(&printer, config.context_len(AROUND).clone(), &lines);
+    let text = format!("--- {}\n+++ {}\n{shown}", name(before), name(after));
+    text.lines().map(cut).collect()
 }
 
 fn cut(line: &str) -> String {
@@ -400,8 +405,8 @@ fn cut(line: &str) -> String {
 const MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 
-/// Returns the target of `path` after following symbolic links, which edits preserve. Returns
-/// `path` itself if it does not exist.
+/// Returns the file that `path` names after all symbolic links are followed. Edits do not replace
+/// links. Returns `path` itself if it does not exist.
 fn behind_links(path: &Path) -> Result<PathBuf, Failure> {
     match path.canonicalize() {
         Ok(real) => Ok(real),
