@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::sync::mpsc;
 use crate::{
     Base, BaseText, Callback, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result,
-    SourceDir, VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show,
+    VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show,
 };
 use ctxfs_core::model::Content as _;
 use ctxfs_view::{RenderCost, View};
@@ -59,15 +59,26 @@ impl Computed {
 }
 
 impl Recipe {
-    /// Returns the version of the file that this recipe makes from the directory `dir`.
+    /// Returns the version of the file that this recipe makes from a text or a directory.
     ///
-    /// The version of a search or of the manifest changes with every change below the directory.
-    /// For other recipes, returns the default version: their text never changes, or the door
-    /// determines the version.
-    pub fn version(&self, engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
+    /// The version of a search or of the manifest changes with every change below the directory. If
+    /// `asks` is true, first fetches the outputs that other hosts have published. For other recipes
+    /// and bases, returns the default version: the text never changes, or the door has the version.
+    pub fn version(&self, engine: &Engine, base: &Base, asks: bool) -> Result<Version> {
+        let dir = match base {
+            Base::Dir(dir) => &**dir,
+            Base::Text(text) => {
+                return Ok(Version { changes: text.work(|work| work.late), ..Version::default() });
+            }
+            Base::Nothing | Base::File(_) | Base::Door(_) => return Ok(Version::default()),
+        };
+        if asks && self.reader().is_some() {
+            engine.others().ask_before_gathering(dir)?;
+        }
         match self {
             Self::Manifest(reader) => manifest::version(engine, dir, reader),
             Self::Search(..) => search::version(engine, dir),
+            Self::Removed(name) => resolve::removed_version(engine, dir, name),
             _ => Ok(Version::default()),
         }
     }

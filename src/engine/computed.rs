@@ -1,19 +1,20 @@
 //! Computed files. Each has one recipe and one version, and its text is computed once for all
 //! readers.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{
-    Counting, DoorStatus, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText, proportion,
+    Counting, DoorStatus, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText,
+    proportion,
 };
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Component, Content as _, Counts};
 use ctxfs_store::{FileType, Stat};
-use ctxfs_view::{CorpusQuery, RenderCost, View};
+use ctxfs_view::{CorpusQuery, RenderCost, View, ViewDir};
 
 /// Maximum number of bytes whose tokens are counted. The count for a longer text is extrapolated.
 const SAMPLE: u64 = 256 * 1024;
@@ -41,6 +42,12 @@ pub enum Recipe {
 }
 
 impl Recipe {
+    /// Returns the search that `name` means in the directory of searches `dir`.
+    pub fn search(dir: ViewDir, name: &OsStr) -> Option<Self> {
+        let query = CorpusQuery::named(dir, name)?;
+        Some(Self::Search(query.into(), Reader::Server))
+    }
+
     /// Returns true if the text does not depend on the store. Every user may then read it.
     pub fn is_public(&self) -> bool {
         matches!(self, Self::Readme | Self::Ignore | Self::Door(VERSION))
@@ -231,11 +238,16 @@ pub(crate) struct BaseText {
 pub(crate) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 
 impl Computed {
-    /// Creates a computed file of `base` at `version`. Computes nothing.
+    /// Creates a computed file of `base` at `version`. Computes nothing. If the record of a file has
+    /// the length of the view, a text of another length is an error.
     pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let (readers, progress) = (OnceLock::new(), Mutex::default());
+        let size = match (&recipe, &base) {
+            (Recipe::View(view), Base::File(source)) => source.state().view_size(view, &version),
+            _ => None,
+        };
+        let (readers, progress) = (OnceLock::new(), Mutex::new(TextProgress { size, work: None }));
         Self { number, recipe, base, version, readers, progress }
     }
 
@@ -248,17 +260,7 @@ impl Computed {
         self.progress.lock().size
     }
 
-    /// Sets the length to `size`, which is from a record, if no length is known yet. A text of
-    /// another length is then an error.
-    pub fn know_size(&self, size: u64) {
-        self.progress.lock().size.get_or_insert(size);
-    }
-
-    pub fn version_of_view(&self) -> Version {
-        Version { changes: self.work(|work| work.late), ..Version::default() }
-    }
-
-    fn work<T: Default>(&self, read: impl FnOnce(&TextWork) -> T) -> T {
+    pub(crate) fn work<T: Default>(&self, read: impl FnOnce(&TextWork) -> T) -> T {
         self.progress.lock().work.as_deref().map(read).unwrap_or_default()
     }
 

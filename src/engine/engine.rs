@@ -9,10 +9,9 @@ use quick_cache::sync::Cache as RecentCache;
 use crate::answers::unkept::UnkeptAnswers;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
-    Analyses, Client, Counters, Counting, EngineError, EngineOptions, FileId,
-    FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
-    Shares, Space, Spool, TextCache, ViewText, Watches, WorkerPool, fitting_on_disk, recent_cache,
-    text_cache,
+    Analyses, Client, Counters, Counting, EngineError, EngineOptions, FileId, FilterProcesses,
+    KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets, Shares, Space, Spool,
+    TextCache, ViewText, Watches, WorkerPool, fitting_on_disk, recent_cache, text_cache,
 };
 use ctxfs_core::model::{Component, Counts, Record};
 use ctxfs_store::{Cache, Conversation, Store};

@@ -35,7 +35,7 @@ pub mod others;
 pub mod patience;
 pub mod quota;
 mod redaction;
-pub mod resolve;
+mod resolve;
 mod retention;
 mod seal;
 mod search;
@@ -66,9 +66,7 @@ pub use intake::{
 pub use lines::{LineCount, LineRow, LineWindow};
 pub use listing::{ConversationCounts, ListedArtifact, ListedConversation, Listing};
 pub use look::{Look, LookFacts, LookText, search_conversation};
-pub use messages::{
-    LoggedMessage, MessagePage, MessageRange, MessageWriter, UnfinishedMessage, messages_version,
-};
+pub use messages::{LoggedMessage, MessagePage, MessageRange, MessageWriter, UnfinishedMessage};
 pub use open_file::{FileId, RemoteFile};
 pub use options::{Confinement, DescriptorBudget, EngineOptions};
 pub use others::Others;

@@ -20,13 +20,15 @@ use ctxfs_store::message::{
 use ctxfs_store::{Artifact, Conversation, Lease, MESSAGES, Stat, lease_of, message, stat_file};
 use ctxfs_view::{Rendered, View};
 
-/// Returns the version of the JSON array of a message log, which changes with every message. `stat`
-/// has the attributes of the log. In `stat`, the size includes the messages that other hosts have
-/// `published`.
-pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
-    let Stat { size, mtime, .. } = *stat;
-    let facts = order_number(stat, published);
-    Version { size, modified: mtime.as_nanos(), facts, ..Version::default() }
+impl Version {
+    /// Returns the version of the JSON array of a message log, which changes with every message.
+    /// `stat` has the attributes of the log. In `stat`, the size includes the messages that other
+    /// hosts have `published`.
+    pub fn of_messages(stat: &Stat, published: Option<&Published>) -> Self {
+        let Stat { size, mtime, .. } = *stat;
+        let facts = order_number(stat, published);
+        Self { size, modified: mtime.as_nanos(), facts, ..Self::default() }
+    }
 }
 
 fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
@@ -37,7 +39,11 @@ fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
 /// Returns the messages that other hosts have published. In the message log, these messages precede
 /// the messages of this host. `at` is the place of the local log and `own` its attributes. Returns
 /// `None` if `at` is no message log, or if no other host has published messages.
-pub(crate) fn published(engine: &Engine, at: &FilePlace, own: &Stat) -> Result<Option<Arc<Published>>> {
+pub(crate) fn published(
+    engine: &Engine,
+    at: &FilePlace,
+    own: &Stat,
+) -> Result<Option<Arc<Published>>> {
     match &engine.options.other_messages {
         Some(others) if is_message_log(&at.1) => Ok(others.published(&at.0, own)?),
         Some(_) | None => Ok(None),

@@ -29,28 +29,26 @@ impl Engine {
     pub fn others(&self) -> Others<'_> {
         Others(self)
     }
-}
 
-impl Others<'_> {
     /// Fetches the names in a directory that is about to be listed, if the directory is the root or
     /// may hold artifacts.
-    pub fn ask_before_listing(self, dir: &dyn SourceDir) -> Result<()> {
-        if self.0.options.other_hosts.is_none() {
+    pub fn ask_before_listing(&self, dir: &dyn SourceDir) -> Result<()> {
+        if self.options.other_hosts.is_none() {
             return Ok(());
         }
         let place = dir.place()?;
         match &place {
-            DirPlace::Root => self.look(None, KNOWN).map(drop),
-            DirPlace::Below(id, _) if place.holds_artifacts() => {
-                self.look(Some(id), KNOWN).map(drop)
-            }
+            DirPlace::Root => self.others().look(None, KNOWN).map(drop),
+            DirPlace::Below(id, _) if place.holds_artifacts() => self.others().ask_for_outputs(id),
             DirPlace::Conversation(_) | DirPlace::Below(..) => Ok(()),
         }
     }
+}
 
+impl Others<'_> {
     /// Fetches the outputs of the conversation of `dir`. Called before computing a text that
     /// gathers all outputs: a search or the manifest.
-    pub fn ask_before_gathering(self, dir: &dyn SourceDir) -> Result<()> {
+    pub(crate) fn ask_before_gathering(self, dir: &dyn SourceDir) -> Result<()> {
         if self.0.options.other_hosts.is_none() {
             return Ok(());
         }

@@ -19,7 +19,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, Folder, MAX_DEPTH, NameError, Record, RelPath, is_scratch};
 use ctxfs_store::{FileType, MESSAGES, Stat, Time, is_bookkeeping};
-use ctxfs_view::{CorpusQuery, Derived, Reading, RenderCost, View, ViewDir, readings};
+use ctxfs_view::{Derived, Reading, RenderCost, View, ViewDir, readings};
 
 const CONTROL: &str = ".ctxfs";
 /// The directories of searches. Every conversation and every directory of artifacts has them.
@@ -34,21 +34,29 @@ const IGNORE: &str = ".ignore";
 /// - `Bookkeeping`: one of the store's own files. No door shows these.
 /// - `Computed`: a computed file of the directory. A file on disk with this name hides it.
 /// - `Searches`: a directory of searches. A file on disk with this name hides it.
+/// - `View`: a view of a file on disk, or a directory of its views
 #[derive(Debug)]
 pub enum SpecialName {
     Bookkeeping,
     Computed(Recipe),
     Searches(ViewDir),
+    View(Derived),
+    Removed(RemovedContent),
+}
+
+/// Returns true if `name` in `dir` belongs to the store itself.
+fn is_own(dir: &dyn SourceDir, name: &OsStr) -> bool {
+    is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
 }
 
 /// Returns the meaning that `name` has in `dir` without a look at the disk. `is_top` is true if
 /// `dir` is the root that the door shows.
-pub fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<SpecialName> {
+fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<SpecialName> {
     let place = || dir.place().ok();
     let in_conversation = || matches!(place(), Some(DirPlace::Conversation(_)));
     let holds_artifacts = || place().is_some_and(|place| place.holds_artifacts());
     let computed = |recipe| Some(SpecialName::Computed(recipe));
-    if is_bookkeeping(name) && in_conversation() {
+    if is_own(dir, name) {
         Some(SpecialName::Bookkeeping)
     } else if name == README && is_top {
         computed(Recipe::Readme)
@@ -66,7 +74,7 @@ pub fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<S
 
 /// Returns the names of the computed files that a listing of `dir` shows. `is_top` is true if `dir`
 /// is the root that the door shows.
-pub fn listed_names(dir: &dyn SourceDir, is_top: bool) -> impl Iterator<Item = &'static str> {
+fn listed_names(dir: &dyn SourceDir, is_top: bool) -> impl Iterator<Item = &'static str> {
     // The array exists if the log exists.
     let has_source = move |name: &str| {
         name != MESSAGE_ARRAY || dir.dir().is_ok_and(|open| open.stat(MESSAGES.as_ref()).is_ok())
@@ -116,6 +124,90 @@ impl Engine {
             found => found,
         }
     }
+
+    /// Returns the meaning that `name` has in `dir` apart from files of this name, which may hide
+    /// it. Returns `None` if it has no other meaning. Asks no other host.
+    pub fn special_name(
+        &self,
+        dir: &dyn SourceDir,
+        is_top: bool,
+        name: &OsStr,
+    ) -> Result<Option<SpecialName>> {
+        if let Some(special) = special_name(dir, is_top, name) {
+            return Ok(Some(special));
+        }
+        for (stem, Reading { derived, .. }) in readings(name) {
+            match self.stat(dir, stem) {
+                Err(EngineError::NotFound) => {}
+                Ok(stat) if stat.kind() != FileType::File => return Ok(None),
+                of => return of.map(|_| Some(SpecialName::View(derived))),
+            }
+        }
+        Ok(RemovedContent::find(self, dir, name)?.map(SpecialName::Removed))
+    }
+
+    /// Returns the attributes of the file, directory or remote artifact `name`. Fails with
+    /// [`EngineError::NotFound`] for symbolic links and special files, and for the store's own
+    /// files. Fails with [`NameError::TooDeep`] for a directory that is nested deeper than any door
+    /// allows.
+    pub fn stat(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
+        if is_own(dir, name) {
+            return Err(EngineError::NotFound);
+        }
+        let stat = match dir.dir()?.stat(name) {
+            Ok(stat) => stat,
+            Err(error) if is_absent(&error) => {
+                far_stat(self, dir, name)?.ok_or(EngineError::NotFound)?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match stat.kind() {
+            FileType::Directory if dir.depth()? >= MAX_DEPTH => Err(NameError::TooDeep.into()),
+            FileType::Directory => Ok(stat),
+            FileType::File if !dir.is_root() => Ok(stat),
+            FileType::File | FileType::Other => Err(EngineError::NotFound),
+        }
+    }
+
+    /// Calls `meet` with the names in `dir` that listings show, with their kinds: computed files,
+    /// then names on disk and remote artifacts with their inode numbers, then the conversations
+    /// that only other hosts have. Leaves out views, and the store's own files.
+    pub fn each_name(
+        &self,
+        dir: &dyn SourceDir,
+        is_top: bool,
+        meet: &mut dyn FnMut(&OsStr, FileType, Option<u64>) -> io::Result<()>,
+    ) -> Result<()> {
+        let open = dir.dir()?;
+        for name in listed_names(dir, is_top) {
+            meet(name.as_ref(), FileType::File, None)?;
+        }
+        let place = dir.place();
+        let has_own = matches!(place, Ok(DirPlace::Conversation(_)));
+        open.each_entry(&mut |name: &OsStr, kind, ino| {
+            if has_own && is_bookkeeping(name) { Ok(()) } else { meet(name, kind, Some(ino)) }
+        })?;
+        match place {
+            Ok(place @ DirPlace::Below(..)) if place.holds_artifacts() => {
+                let DirPlace::Below(id, path) = place else { return Ok(()) };
+                let Ok(conversation) = self.conversation(&id) else { return Ok(()) };
+                let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
+                // The first unreadable record ends the list.
+                for far in all.map_while(std::result::Result::ok) {
+                    meet(far.path.file_name(), FileType::File, Some(far.stat.ino))?;
+                }
+            }
+            Ok(DirPlace::Root) => {
+                let others = self.options.other_hosts.as_ref();
+                let others = others.map(|others| others.conversations()).unwrap_or_default();
+                for id in others.iter().filter(|id| open.stat(id.as_os_str()).is_err()) {
+                    meet(id.as_os_str(), FileType::Directory, None)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 fn resolve_here<'a>(
@@ -142,7 +234,7 @@ fn resolve_as_given<'a>(
     if is_top && name == CONTROL {
         return Ok(Resolved::Control);
     }
-    match on_disk(engine, dir, name) {
+    match engine.stat(dir, name) {
         Ok(stat) => return Ok(Resolved::Disk(DiskEntry { name: Cow::Borrowed(name), stat })),
         Err(EngineError::NotFound) => {}
         Err(error) => return Err(error),
@@ -150,7 +242,7 @@ fn resolve_as_given<'a>(
     match special_name(dir, is_top, name) {
         Some(SpecialName::Computed(recipe)) => return Ok(Resolved::Computed(recipe)),
         Some(SpecialName::Searches(searches)) => return Ok(Resolved::Searches(searches)),
-        Some(SpecialName::Bookkeeping) | None => {}
+        _ => {}
     }
     if let Some(view) = view(engine, dir, name)? {
         return Ok(view);
@@ -162,34 +254,12 @@ fn resolve_as_given<'a>(
     Ok(Resolved::Removed(Box::new(removed)))
 }
 
-/// Returns the attributes of the file, directory or remote artifact `name`. Fails with
-/// [`EngineError::NotFound`] for symbolic links and special files, and for the store's own files.
-/// Fails with [`NameError::TooDeep`] for a directory that is nested deeper than any door allows.
-pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
-    if is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_))) {
-        return Err(EngineError::NotFound);
-    }
-    let stat = match dir.dir()?.stat(name) {
-        Ok(stat) => stat,
-        Err(error) if is_absent(&error) => {
-            far_stat(engine, dir, name)?.ok_or(EngineError::NotFound)?
-        }
-        Err(error) => return Err(error.into()),
-    };
-    match stat.kind() {
-        FileType::Directory if dir.depth()? >= MAX_DEPTH => Err(NameError::TooDeep.into()),
-        FileType::Directory => Ok(stat),
-        FileType::File if !dir.is_root() => Ok(stat),
-        FileType::File | FileType::Other => Err(EngineError::NotFound),
-    }
-}
-
 fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
     // Views that cost money exist only if they are enabled in the settings.
     let asks_models = engine.options.models.settings().view;
     let is_offered = |reading: &Reading| reading.derived.cost() != RenderCost::Model || asks_models;
     for (stem, reading) in readings(name).filter(|(_, reading)| is_offered(reading)) {
-        let of = match on_disk(engine, dir, stem) {
+        let of = match engine.stat(dir, stem) {
             Ok(stat) => Some(DiskEntry { name: Cow::Borrowed(stem), stat }),
             Err(_) => output_of_call(engine, dir, stem)?,
         };
@@ -206,7 +276,7 @@ fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Opt
 
 /// Returns true if the error means that the disk has no file of this name. This includes a name
 /// that is too long for the disk, such as a query or the view of a file with a long name.
-pub fn is_absent(error: &io::Error) -> bool {
+fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
 
@@ -290,18 +360,6 @@ fn far_stat(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option
     Ok(far.or_else(arrived))
 }
 
-pub fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
-    let query = CorpusQuery::named(dir, name).ok_or(EngineError::NotFound)?;
-    Ok(Recipe::Search(query.into(), Reader::Server))
-}
-
-/// Returns the view called `name` in the view directory `dir` of a file. If `base` is given, `dir`
-/// belongs to the text of that view instead.
-pub fn view_named(dir: ViewDir, base: Option<&View>, name: &OsStr) -> Result<Reading> {
-    let reading = dir.child(name).ok_or(EngineError::NotFound)?;
-    reading.below(base).ok_or(EngineError::NotFound)
-}
-
 impl Resolved<'_> {
     fn into_owned(self) -> Resolved<'static> {
         match self {
@@ -331,7 +389,7 @@ pub struct RemovedContent {
 }
 
 impl RemovedContent {
-    pub fn find(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Self>> {
+    fn find(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Self>> {
         let is_summary = |reading: &Reading| {
             reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
         };
@@ -361,14 +419,6 @@ impl RemovedContent {
         self.record.removed.as_ref().is_some_and(|removal| removal.stays)
     }
 
-    pub fn version(&self, engine: &Engine) -> Result<Version> {
-        let Self { conversation, path, .. } = self;
-        let position = engine.conversation(conversation)?.manifest().position(path)?;
-        let mut hasher = DefaultHasher::new();
-        (position, path, conversation).hash(&mut hasher);
-        Ok(Version { facts: hasher.finish(), ..Version::default() })
-    }
-
     pub fn time(&self) -> Time {
         let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
         let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
@@ -386,6 +436,20 @@ fn names_of_stem(stem: &OsStr, in_tools: bool) -> impl Iterator<Item = (OsString
         (name, Some(stem))
     });
     std::iter::once((stem.to_owned(), None)).chain(of_call)
+}
+
+/// Returns the version of the summary of the removed file `name`.
+pub(crate) fn removed_version(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    name: &OsStr,
+) -> Result<Version> {
+    let DirPlace::Below(id, folder) = dir.place()? else { return Err(EngineError::Stale) };
+    let path = RelPath::below(Some(&folder), name)?;
+    let position = engine.conversation(&id)?.manifest().position(&path)?;
+    let mut hasher = DefaultHasher::new();
+    (position, &path, &id).hash(&mut hasher);
+    Ok(Version { facts: hasher.finish(), ..Version::default() })
 }
 
 pub(crate) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<ViewText> {

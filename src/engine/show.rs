@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::deadline::deadline;
 use crate::sync::thread;
 use crate::{
-    AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, Engine, EngineError, FileContent, FileFacts,
-    FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile, Snapshot,
-    Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline, facts_number,
-    others_at, others_of, present_record, sniff,
+    AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, Engine, EngineError, FileContent,
+    FileFacts, FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile,
+    Snapshot, Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline,
+    facts_number, others_at, others_of, present_record, sniff,
 };
 use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{
@@ -113,8 +113,7 @@ pub(crate) fn view_sizes(
     let (place, stat) = (file.place()?, stat_file(open).ok()?);
     let (id, path) = &place;
     let is_pinned = engine.secrets.0.is_none() && !engine.store.clock().is_recent(&stat);
-    let has_its_name_alone =
-        || others_of(engine, id, path).is_ok_and(|others| others.is_empty());
+    let has_its_name_alone = || others_of(engine, id, path).is_ok_and(|others| others.is_empty());
     if stat.size > QUICK_INPUT || !is_pinned || !has_its_name_alone() {
         return None;
     }

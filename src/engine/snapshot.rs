@@ -58,18 +58,29 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Returns the source of the views of `file`, which has the attributes `stat`. For a message
-    /// log, that is the log with the messages that other hosts have published, if there are any.
-    pub fn of(engine: &Engine, file: Arc<dyn DoorFile>, stat: &Stat) -> Result<Self> {
+    /// Returns the source of the views of `file`, and its version. The file has the attributes
+    /// `stat` after `changes` changes. For a message log, the source is the log with the messages
+    /// that other hosts have published, if there are any.
+    ///
+    /// Opens the file only if its facts are not known yet, or if the bytes must be read because the
+    /// attributes cannot distinguish the version.
+    pub fn present(
+        engine: &Engine,
+        file: Arc<dyn DoorFile>,
+        stat: &Stat,
+        changes: u64,
+    ) -> Result<(Self, Version)> {
+        let source = Self::of(engine, file, stat)?;
+        let version = source.version(engine, stat, changes)?;
+        Ok((source, version))
+    }
+
+    pub(crate) fn of(engine: &Engine, file: Arc<dyn DoorFile>, stat: &Stat) -> Result<Self> {
         let log = SharedLog::of(engine, &file, stat)?;
         Ok(log.map_or(Self::File(file), |log| Self::Log(Arc::new(log))))
     }
 
-    /// Returns the version of the file, which has the attributes `stat` after `changes` changes.
-    ///
-    /// Opens the file only if its facts are not known yet, or if the bytes must be read because the
-    /// attributes cannot distinguish the version.
-    pub fn version(&self, engine: &Engine, stat: &Stat, changes: u64) -> Result<Version> {
+    pub(crate) fn version(&self, engine: &Engine, stat: &Stat, changes: u64) -> Result<Version> {
         match self {
             Self::File(file) => file_version(engine, &**file, stat, changes),
             Self::Log(log) => Ok(log.version),
@@ -439,6 +450,6 @@ fn version_of_log(log: &Log, stat: &Stat, published: &Published, changes: u64) -
         changes,
         changed: stat.ctime.as_nanos(),
         bytes: hasher.finish(),
-        ..messages::messages_version(&shown, Some(published))
+        ..Version::of_messages(&shown, Some(published))
     }
 }

@@ -123,7 +123,7 @@ impl<L: FileLife> SourceState<L> {
 }
 
 impl<L: FileLife + ?Sized> SourceState<L> {
-    pub fn view_size(&self, view: &View, version: &Version) -> Option<u64> {
+    pub(crate) fn view_size(&self, view: &View, version: &Version) -> Option<u64> {
         let known = self.facts.0.lock();
         let known = known.as_ref().filter(|known| known.version == sized_by(version))?;
         let (summary, tail) = known.sizes.filter(|_| version.bytes == 0)?;
@@ -142,7 +142,11 @@ impl<L: FileLife + ?Sized> SourceState<L> {
 
     /// Detects changes by other processes to the file, which is open as `file`. Returns the number
     /// of times that the bytes were rewritten, and the attributes of the file.
-    pub(crate) fn rewrites(&self, file: &File, clock: FileClock) -> io::Result<(RewriteCount, Stat)> {
+    pub(crate) fn rewrites(
+        &self,
+        file: &File,
+        clock: FileClock,
+    ) -> io::Result<(RewriteCount, Stat)> {
         let mut life = self.life.lock();
         let stat = stat_file(file)?;
         life.noticed(&stat, clock);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::source::DoorFile as _;
 use crate::{
     Base, Computed, DiskEntry, Engine, EngineError, FileContent, FileId, OpenText, Recipe,
-    Resolved, Result, Source, StoredDir, StoredFile, VERSION, Version, messages, resolve,
+    Resolved, Result, Source, StoredDir, StoredFile, VERSION, Version, messages,
 };
 use ctxfs_core::model::Content;
 use ctxfs_store::{FileType, MESSAGES, Stat};
@@ -113,10 +113,12 @@ impl Tree {
                 self.position_of(&dir, found)
             }
             Position::Views { of, base, dir } => {
-                self.view(of, resolve::view_named(dir, base.as_ref(), name)?)
+                let reading = dir.child(name).and_then(|reading| reading.below(base.as_ref()));
+                self.view(of, reading.ok_or(EngineError::NotFound)?)
             }
             Position::Searches(dir, searches) => {
-                self.computed_in(&dir, resolve::search_named(searches, name)?)
+                let recipe = Recipe::search(searches, name).ok_or(EngineError::NotFound)?;
+                self.computed_in(&dir, recipe)
             }
             // The only page about the door that exists without a server.
             Position::Control if name == VERSION => {
@@ -139,9 +141,7 @@ impl Tree {
             Resolved::Searches(searches) => Ok(Position::Searches(Arc::clone(dir), searches)),
             Resolved::View { of, reading } => self.view(self.file(dir, &of)?, reading),
             Resolved::Removed(removed) => {
-                let version = removed.version(&self.engine)?;
-                let recipe = Recipe::Removed(removed.path.file_name().to_owned());
-                Ok(Position::computed(recipe, Base::Dir(Arc::clone(dir) as _), version))
+                self.computed_in(dir, Recipe::Removed(removed.path.file_name().to_owned()))
             }
         }
     }
@@ -166,24 +166,23 @@ impl Tree {
             return Ok(Position::computed(recipe(view), Base::File(file), version));
         };
         let base = Arc::new(Computed::new(recipe(base), Base::File(file), version));
-        let version = base.version_of_view();
-        Ok(Position::computed(recipe(view), Base::Text(base), version))
+        let (recipe, base) = (recipe(view), Base::Text(base));
+        let version = recipe.version(&self.engine, &base, true)?;
+        Ok(Position::computed(recipe, base, version))
     }
 
     fn computed_in(&self, dir: &Arc<StoredDir>, recipe: Recipe) -> Result<Position> {
-        if recipe.reader().is_some() {
-            self.engine.others().ask_before_gathering(&**dir)?;
-        }
+        let base = Base::Dir(Arc::clone(dir) as _);
         let version = match recipe {
             Recipe::Messages => self.version_of_messages(dir)?,
-            _ => recipe.version(&self.engine, &**dir)?,
+            _ => recipe.version(&self.engine, &base, true)?,
         };
-        Ok(Position::computed(recipe, Base::Dir(Arc::clone(dir) as _), version))
+        Ok(Position::computed(recipe, base, version))
     }
 
     fn version_of_messages(&self, history: &Arc<StoredDir>) -> Result<Version> {
         let name = OsStr::new(MESSAGES);
-        let stat = resolve::on_disk(&self.engine, &**history, name)?;
+        let stat = self.engine.stat(&**history, name)?;
         if stat.kind() != FileType::File {
             return Err(EngineError::IsADirectory);
         }
@@ -192,7 +191,7 @@ impl Tree {
         let own = messages::shown(&self.engine, (&at, log.state()), stat, || log.reader())?;
         let published = messages::published(&self.engine, &at, &own)?;
         let size = published.as_ref().map_or(own.size, |front| front.shown_length(own.size));
-        Ok(messages::messages_version(&Stat { size, ..own }, published.as_deref()))
+        Ok(Version::of_messages(&Stat { size, ..own }, published.as_deref()))
     }
 }
 

@@ -8,13 +8,11 @@ use crate::inode::InodeTable;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::shared::MountCounters;
-use crate::{
-    Coherence, ContextFs, Fh, FsError, FsOptions, Ino, Result, Shared, node, open, seal,
-};
-use ctxfs_engine::{DoorStatus, Engine};
+use crate::{Coherence, ContextFs, Fh, FsError, FsOptions, Ino, Result, Shared, node, open, seal};
 use ctxfs_engine::sync::RwLock;
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::workers::WorkerPool;
+use ctxfs_engine::{DoorStatus, Engine};
 
 /// Number of threads for flushes to the disk and other slow work. A conversation may use all of
 /// them but one.

@@ -10,9 +10,9 @@ use crate::{
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{RemovedContent, Reservation, SourceDir as _, SpecialName, resolve};
+use ctxfs_engine::{RemovedContent, Reservation, SourceDir as _, SpecialName};
 use ctxfs_store::{BLOCK, Dir, FileType};
-use ctxfs_view::{Derived, readings};
+use ctxfs_view::Derived;
 
 impl ContextFs {
     /// Creates a directory. In the root, this creates a conversation and the directories inside it.
@@ -87,14 +87,14 @@ impl ContextFs {
             write_once::check_conversation(fs, &id)?;
             remote::check_empty(fs, &id, None)?;
             fs.engine.remove_conversation(&id).map_err(FsError::from)
-        } else if let Some(SpecialName::Bookkeeping) = special_name(&parent, dir, name) {
+        } else if let Some(SpecialName::Bookkeeping) = special_name(fs, &parent, dir, name)? {
             Err(FsError::NotFound)
         } else {
             check_no_remote(fs, dir, name).and_then(|()| Ok(dir.open()?.rmdir(name)?))
         };
         fs.promises.end_all();
         match removed {
-            Err(FsError::Io(error)) if resolve::is_absent(&error) => {
+            Err(error) if error.is_absent() => {
                 remove_computed(fs, &parent, dir, name, FileKind::Directory)
             }
             removed => removed,
@@ -131,24 +131,21 @@ pub(super) fn check_not_computed(
     dir: &DirNode,
     name: &OsStr,
 ) -> Result<()> {
-    if special_name(parent, dir, name).is_some() {
-        return Err(FsError::Computed);
+    match special_name(fs, parent, dir, name)? {
+        None | Some(SpecialName::Removed(_)) => Ok(()),
+        // A real file with this name hides the view, so it is treated as an ordinary file.
+        Some(SpecialName::View(_)) if fs.engine.stat(dir, name).is_ok() => Ok(()),
+        Some(_) => Err(FsError::Computed),
     }
-    let open = dir.open()?;
-    let is_file = |stem: &OsStr| match open.stat(stem) {
-        Ok(stat) => Some(stat.kind() == FileType::File),
-        Err(_) => remote::is_at(&fs.engine, dir, stem).then_some(true),
-    };
-    if parent.is_root() || readings(name).find_map(|(stem, _)| is_file(stem)) != Some(true) {
-        return Ok(());
-    }
-    // A real file with this name hides the view, so it is treated as an ordinary file.
-    let hides = open.stat(name).is_ok() || remote::is_at(&fs.engine, dir, name);
-    if hides { Ok(()) } else { Err(FsError::Computed) }
 }
 
-fn special_name(parent: &Node, dir: &DirNode, name: &OsStr) -> Option<SpecialName> {
-    resolve::special_name(dir, parent.is_top(), name)
+fn special_name(
+    fs: &Shared,
+    parent: &Node,
+    dir: &DirNode,
+    name: &OsStr,
+) -> Result<Option<SpecialName>> {
+    Ok(fs.engine.special_name(dir, parent.is_top(), name)?)
 }
 
 fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
@@ -233,29 +230,20 @@ fn remove_computed(
     name: &OsStr,
     kind: FileKind,
 ) -> Result<()> {
-    match (special_name(parent, dir, name), kind) {
-        (Some(SpecialName::Computed(_)), FileKind::File)
-        | (Some(SpecialName::Searches(_)), FileKind::Directory) => return Ok(()),
-        (Some(SpecialName::Searches(_)), FileKind::File) => return Err(FsError::IsADirectory),
-        _ => {}
-    }
-    let found = readings(name).find_map(|(stem, reading)| {
-        let of = lookup::find_real(fs, parent, dir, stem);
-        let missing = matches!(of, Err(FsError::NotFound));
-        (!missing).then_some((of, reading.derived))
-    });
-    let Some((of, derived)) = found else {
-        let removed =
-            RemovedContent::find(&fs.engine, &**dir, name)?.filter(|_| kind == FileKind::File);
-        let removed = removed.ok_or(FsError::NotFound)?;
-        if fs.engine.options().write_once && removed.stays() {
-            return Err(FsError::WriteOnce);
+    use SpecialName::{Computed, Removed, Searches, View};
+    match (special_name(fs, parent, dir, name)?, kind) {
+        (Some(Computed(_) | View(Derived::File(_))), FileKind::File)
+        | (Some(Searches(_) | View(Derived::Dir(_))), FileKind::Directory) => Ok(()),
+        (Some(Searches(_) | View(Derived::Dir(_))), FileKind::File) => Err(FsError::IsADirectory),
+        (Some(View(Derived::File(_))), FileKind::Directory) => Err(FsError::NotADirectory),
+        (Some(Removed(removed)), FileKind::File) => {
+            if fs.engine.options().write_once && removed.stays() {
+                return Err(FsError::WriteOnce);
+            }
+            forget_removed(fs, &removed)
         }
-        return forget_removed(fs, &removed);
-    };
-    let of = of?;
-    fs.nodes.forget(of.ino, 1);
-    check_view_kind(&of, &derived, kind)
+        _ => Err(FsError::NotFound),
+    }
 }
 
 fn forget_removed(fs: &Shared, removed: &RemovedContent) -> Result<()> {
@@ -265,13 +253,4 @@ fn forget_removed(fs: &Shared, removed: &RemovedContent) -> Result<()> {
     drop(manifest);
     fs.compact(&conversation);
     Ok(())
-}
-
-fn check_view_kind(of: &Node, derived: &Derived, kind: FileKind) -> Result<()> {
-    match (derived, kind) {
-        _ if of.as_file().is_err() => Err(FsError::NotFound),
-        (Derived::File(_), FileKind::File) | (Derived::Dir(_), FileKind::Directory) => Ok(()),
-        (Derived::File(_), FileKind::Directory) => Err(FsError::NotADirectory),
-        (Derived::Dir(_), FileKind::File) => Err(FsError::IsADirectory),
-    }
 }

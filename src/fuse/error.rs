@@ -143,6 +143,12 @@ impl FsError {
         })
     }
 
+    /// Returns true if the disk has no file of a name. This includes a name that is too long for the
+    /// disk, such as a query or the view of a file with a long name.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self.errno().0, libc::ENOENT | libc::ENAMETOOLONG)
+    }
+
     /// Returns true if another process holds a lock or a lease that the operation needs. The
     /// operation has changed nothing and must be retried.
     pub(crate) fn must_wait(&self) -> bool {

@@ -341,7 +341,6 @@ impl Life {
     pub(crate) fn charged_to(&self) -> Option<Component> {
         self.in_use.as_ref()?.charged_to.as_deref().cloned()
     }
-
 }
 
 fn generation(life: &Life, recorded: Option<&Record>) -> u64 {

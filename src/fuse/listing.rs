@@ -4,15 +4,14 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attr::Rights;
 use crate::dir_names::{COMPUTED, DirNames, EntryName, ListedViews, NewDirNames};
-use crate::file_node::source;
 use crate::handle::DirListing;
 use crate::inode::FIRST_ON_DISK;
+use crate::record::PresentSource;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle,
     Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, lookup, record,
@@ -20,8 +19,7 @@ use crate::{
 use ctxfs_core::model::{Content as _, NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::{DirPlace, Source, SourceDir as _, SpecialName, Version, resolve};
-use ctxfs_store::{Dir, FarArtifact, FileType, Stat};
+use ctxfs_store::FileType;
 use ctxfs_view::{Derived, PageNumber, Reading, View, ViewDir, listed, readings};
 
 const DOTS: u64 = 2;
@@ -49,7 +47,7 @@ pub(super) fn opendir(
     let claimed = fs.nodes.get(ino).and_then(|node| {
         check_open(&node, access)?;
         if let NodeKind::Dir(dir) = &node.kind {
-            fs.engine.others().ask_before_listing(&**dir)?;
+            fs.engine.ask_before_listing(&**dir)?;
         }
         Ok((fs.claim(&node, caller, 1)?, node))
     });
@@ -191,8 +189,7 @@ fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
     Ok(match &node.kind {
         NodeKind::Dir(_) => DirListing::Dir(Mutex::default()),
         NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
-            let file = of.as_file()?;
-            let source = Source::of(&fs.engine, Arc::clone(file) as _, &file.stat()?)?;
+            let (source, ..) = record::present_source(&fs.engine, of.as_file()?)?;
             DirListing::Pages(PageNumber::count(source.text_length(&fs.engine)?))
         }
         NodeKind::ViewDir {
@@ -254,58 +251,28 @@ impl ListingPass<'_> {
     fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
         let Self { fs, node, dir, with_views } = *self;
         let mut names = NewDirNames::new(fs.engine.spool(node.conversation()));
-        let open = dir.open()?;
-        for name in resolve::listed_names(dir, node.is_top()) {
-            let name = EntryName::computed(name, FileKind::File);
-            names.add(&name, ListedViews::default())?;
-        }
         let mut found = ViewLikeNames::default();
-        let mut meet = |name: &OsStr, kind: FileType, ino: u64| {
+        let mut meet = |name: &OsStr, kind: FileType, ino: Option<u64>| {
+            let Some(ino) = ino else {
+                let (kind, ino) = (FileKind::of(kind), COMPUTED);
+                let name = EntryName { name, kind, ino, view: None };
+                return names.add(&name, ListedViews::default());
+            };
             if with_views && readings(name).next().is_some() {
                 found.add(name);
                 if taken.is_some_and(|taken| !taken.has(name)) {
                     return Ok(());
                 }
             }
-            let special = || resolve::special_name(dir, node.is_top(), name);
-            if kind == FileType::Other || matches!(special(), Some(SpecialName::Bookkeeping)) {
+            if kind == FileType::Other {
                 return Ok(());
             }
             let has_views = with_views && kind == FileType::File && !is_scratch(name);
             let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
             names.add(&EntryName { name, kind: FileKind::of(kind), ino, view: None }, views)
         };
-        open.each_entry(&mut meet)?;
-        self.each_far(&mut |far| meet(far.path.file_name(), FileType::File, far.stat.ino))?;
-        self.list_remote_conversations(&open, &mut names)?;
+        fs.engine.each_name(dir, node.is_top(), &mut meet)?;
         Ok((names.finish()?, found))
-    }
-
-    fn list_remote_conversations(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
-        let Some(others) = &self.fs.engine.options().other_hosts else { return Ok(()) };
-        if !matches!(self.dir.place(), Ok(DirPlace::Root)) {
-            return Ok(());
-        }
-        for id in others.conversations().iter() {
-            let name = id.as_os_str();
-            if open.stat(name).is_err() {
-                let (kind, ino) = (FileKind::Directory, COMPUTED);
-                names.add(&EntryName { name, kind, ino, view: None }, ListedViews::default())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn each_far(&self, meet: &mut dyn FnMut(&FarArtifact) -> io::Result<()>) -> io::Result<()> {
-        let place = self.dir.place().ok().filter(DirPlace::holds_artifacts);
-        let Some(DirPlace::Below(id, path)) = place else { return Ok(()) };
-        let Ok(conversation) = self.fs.engine.conversation(&id) else { return Ok(()) };
-        let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
-        // The first unreadable record ends the list.
-        for far in all.map_while(std::result::Result::ok) {
-            meet(&far)?;
-        }
-        Ok(())
     }
 }
 
@@ -372,7 +339,7 @@ struct LastFile {
     name: OsString,
     node: Arc<Node>,
     mark: Option<PromiseMark>,
-    version: Option<(Version, Stat)>,
+    present: Option<PresentSource>,
 }
 
 impl ListingLookups<'_> {
@@ -390,13 +357,14 @@ impl ListingLookups<'_> {
         let last = self.file(of)?;
         let node = match derived {
             Derived::File(view) => {
-                let (version, stat) = match last.version {
+                let present = match &last.present {
                     Some(known) => known,
-                    None => record::present_version(&fs.engine, last.node.as_file()?)?,
+                    None => {
+                        let present = record::present_source(&fs.engine, last.node.as_file()?)?;
+                        last.present.insert(present)
+                    }
                 };
-                last.version = Some((version, stat));
-                let source = source(last.node.as_file()?);
-                let of = (&last.node, source, version, stat);
+                let of = (&last.node, present.clone());
                 lookup::view_node_at(fs, of, (None, view.clone()), access)
             }
             Derived::Dir(dir) => lookup::view_dir_node(fs, &last.node, None, *dir),
@@ -420,7 +388,7 @@ impl ListingLookups<'_> {
             self.forget_last();
             let mark = PromiseMark::of(&self.fs.promises, self.dir);
             let node = lookup::find_real(self.fs, self.dir, self.dir.as_dir()?, name)?;
-            self.last = Some(LastFile { name: name.to_owned(), node, mark, version: None });
+            self.last = Some(LastFile { name: name.to_owned(), node, mark, present: None });
         }
         self.last.as_mut().ok_or(FsError::NotFound)
     }

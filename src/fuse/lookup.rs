@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
 use crate::node::{ComputedKey, ComputedNode};
 use crate::process::groups;
+use crate::record::PresentSource;
 use crate::{
     Attr, Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, LinkCell, Node,
     NodeKey, NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, TimedAttr, attributes,
@@ -23,8 +24,7 @@ use crate::{
 };
 use ctxfs_engine::{
     Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, RemovedContent,
-    Resolved, Source, SpecialName, User, Version, messages_version,
-    resolve,
+    Resolved, User, Version,
 };
 use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
@@ -39,8 +39,10 @@ impl ContextFs {
     pub fn lookup(&self, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
-        ask_other_hosts(fs, &parent, name)?;
-        lookup_in(fs, &parent, name, CallerAccess::new(fs, caller))
+        // Listing a search or the manifest sends no request, because a reader of the text looks the
+        // name up first.
+        let access = CallerAccess { asks_hosts: true, ..CallerAccess::new(fs, caller) };
+        lookup_in(fs, &parent, name, access)
     }
 
     /// Returns true if a file or directory on disk has `name` in the directory `parent`. Returns
@@ -49,26 +51,6 @@ impl ContextFs {
         let find = || self.0.nodes.get(parent)?.as_dir()?.open();
         find().is_ok_and(|dir| dir.stat(name).is_ok())
     }
-}
-
-/// Requests from other hosts the outputs that a search or the manifest shows. Listing such a name
-/// sends no request, because a reader of the text looks the name up first.
-fn ask_other_hosts(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
-    if fs.engine.options().other_hosts.is_none() {
-        return Ok(());
-    }
-    let dir = match &parent.kind {
-        NodeKind::Dir(dir) => match resolve::special_name(&**dir, parent.is_top(), name) {
-            Some(SpecialName::Computed(Recipe::Manifest(_))) => dir,
-            _ => return Ok(()),
-        },
-        NodeKind::ViewDir { of, dir, .. } => match of.as_dir() {
-            Ok(of) if resolve::search_named(*dir, name).is_ok() => of,
-            _ => return Ok(()),
-        },
-        _ => return Ok(()),
-    };
-    Ok(fs.engine.others().ask_before_gathering(&**dir)?)
 }
 
 pub(super) fn lookup_in(
@@ -130,10 +112,11 @@ fn find(
             node_of(fs, (parent, dir), found, access)
         }
         NodeKind::ViewDir { of, dir, .. } if of.as_dir().is_ok() => {
-            computed_in(fs, of, resolve::search_named(*dir, name)?, access)
+            computed_in(fs, of, Recipe::search(*dir, name).ok_or(FsError::NotFound)?, access)
         }
         NodeKind::ViewDir { of, base, dir } => {
-            view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?, access)
+            let reading = dir.child(name).and_then(|reading| reading.below(base.as_deref()));
+            view_node(fs, of, reading.ok_or(FsError::NotFound)?, access)
         }
         NodeKind::Control => control_page(fs, name, access),
         NodeKind::File(_) | NodeKind::Computed(_) => Err(FsError::NotADirectory),
@@ -169,7 +152,7 @@ pub(super) fn find_real(
     dir: &Arc<DirNode>,
     name: &OsStr,
 ) -> Result<Arc<Node>> {
-    let stat = resolve::on_disk(&fs.engine, &**dir, name)?;
+    let stat = fs.engine.stat(&**dir, name)?;
     disk_node(fs, parent, dir, &DiskEntry { name: Cow::Borrowed(name), stat })
 }
 
@@ -223,46 +206,32 @@ pub(super) fn view_node(
     let Reading { base, derived } = reading;
     match derived {
         Derived::File(view) => {
-            let (version, stat) = record::present_version(&fs.engine, file)?;
-            let source = Source::of(&fs.engine, Arc::clone(file) as _, &stat)?;
-            let version = match &source {
-                Source::File(_) => version,
-                // A log of several hosts has a version of its own.
-                Source::Log(_) => source.version(&fs.engine, &stat, 0)?,
-            };
-            view_node_at(fs, (of, source, version, stat), (base, view), access)
+            let present = record::present_source(&fs.engine, file)?;
+            view_node_at(fs, (of, present), (base, view), access)
         }
         Derived::Dir(dir) => view_dir_node(fs, of, base, dir),
     }
 }
 
-/// Returns the node of a view of the file `of` at `version`. `source` has the bytes of the file.
-/// With `base`, the view is computed from the text of the view `base`.
+/// Returns the node of a view of the file `of`, which is at the version of `present`. With `base`,
+/// the view is computed from the text of the view `base`.
 pub(super) fn view_node_at(
     fs: &Shared,
-    (of, source, version, stat): (&Arc<Node>, Source, Version, Stat),
+    (of, present): (&Arc<Node>, PresentSource),
     (base, view): (Option<View>, View),
     access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
-    let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
+    let (source, version, stat) = present;
     let of_file = |view: View| {
-        let size = file.state.view_size(&view, &version);
         let origin = ComputedOrigin { base: Base::File(source), stat };
-        let recipe = Recipe::View(view.shared());
-        let node = intern_computed(fs, recipe, version, Some(of), origin, access)?;
-        if let (Some(size), NodeKind::Computed(of)) = (size, &node.kind)
-            && !of.closed
-        {
-            of.computed.know_size(size);
-        }
-        Ok(node)
+        intern_computed(fs, Recipe::View(view.shared()), version, Some(of), origin, access)
     };
     let Some(base) = base else { return of_file(view) };
     let base = of_file(base)?;
     let NodeKind::Computed(text) = &base.kind else { return Err(FsError::Stale) };
-    let version = text.computed.version_of_view();
-    let origin = ComputedOrigin { base: Base::Text(Arc::clone(&text.computed)), stat };
-    let recipe = Recipe::View(view.shared());
+    let (recipe, of_text) = (Recipe::View(view.shared()), Base::Text(Arc::clone(&text.computed)));
+    let version = recipe.version(&fs.engine, &of_text, false)?;
+    let origin = ComputedOrigin { base: of_text, stat };
     let node = intern_computed(fs, recipe, version, Some(&base), origin, access);
     fs.nodes.forget(base.ino, 1);
     node
@@ -287,12 +256,12 @@ fn computed_in(
 ) -> Result<Arc<Node>> {
     let dir = of.as_dir()?;
     let recipe = recipe.asked_by(|| access.reader());
+    let base = Base::Dir(Arc::clone(dir) as _);
     let (version, stat) = match recipe {
         Recipe::Messages => version_of_messages(fs, of, dir)?,
-        _ => (recipe.version(&fs.engine, &**dir)?, dir.stat()?),
+        _ => (recipe.version(&fs.engine, &base, access.asks_hosts)?, dir.stat()?),
     };
-    let origin = ComputedOrigin { base: Base::Dir(Arc::clone(dir) as _), stat };
-    intern_computed(fs, recipe, version, Some(of), origin, access)
+    intern_computed(fs, recipe, version, Some(of), ComputedOrigin { base, stat }, access)
 }
 
 fn version_of_messages(
@@ -305,7 +274,7 @@ fn version_of_messages(
     let shown = stat.and_then(|stat| message_log::shown_with(&fs.engine, &node, stat));
     fs.nodes.forget(node.ino, 1);
     let (stat, published) = shown?;
-    Ok((messages_version(&stat, published.as_deref()), stat))
+    Ok((Version::of_messages(&stat, published.as_deref()), stat))
 }
 
 fn removed_node(
@@ -314,11 +283,12 @@ fn removed_node(
     removed: &RemovedContent,
     access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
-    let version = removed.version(&fs.engine)?;
+    let recipe = Recipe::Removed(removed.path.file_name().to_owned());
+    let base = Base::Dir(Arc::clone(dir) as _);
+    let version = recipe.version(&fs.engine, &base, false)?;
     let time = removed.time();
     let stat = Stat { mtime: time, ctime: time, ..dir.stat()? };
-    let recipe = Recipe::Removed(removed.path.file_name().to_owned());
-    let origin = ComputedOrigin { base: Base::Dir(Arc::clone(dir) as _), stat };
+    let origin = ComputedOrigin { base, stat };
     intern_computed(fs, recipe, version, Some(parent), origin, access)
 }
 
@@ -393,7 +363,7 @@ fn intern_computed(
 /// computed. Until then the size is 0 and the cache lifetime is zero, so that the kernel requests
 /// the size when a caller needs it.
 pub(super) fn attr_of_computed(node: &Node, of: &ComputedNode) -> TimedAttr {
-    let size = of.computed.size();
+    let size = of.computed.size().filter(|_| !of.closed);
     let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.inherited);
     let attr = if of.computed.recipe.is_public() { attr.for_all() } else { attr };
     TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
@@ -403,11 +373,14 @@ pub(super) fn attr_of_computed(node: &Node, of: &ComputedNode) -> TimedAttr {
 pub(super) struct CallerAccess<'a> {
     fs: &'a Shared,
     caller: Caller,
+    /// True if a look-up may request from other hosts the outputs that a search or the manifest
+    /// shows.
+    asks_hosts: bool,
 }
 
 impl<'a> CallerAccess<'a> {
     pub(super) fn new(fs: &'a Shared, caller: Caller) -> Self {
-        Self { fs, caller }
+        Self { fs, caller, asks_hosts: false }
     }
 
     /// Returns true if the caller is root or the user of this server. Without `allow_other`,

@@ -11,24 +11,23 @@
 //! a whole.
 
 use std::cmp::Ordering;
-use std::io;
 use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::file_node::source;
 use crate::life::RecordPlace;
 use crate::{FileNode, FsError, Life, Node, NodeKey, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
-use ctxfs_engine::{
-    DoorFile as _, Engine, FileId, FileLife as _, Version, present_record, resolve,
-};
+use ctxfs_engine::{DoorFile as _, Engine, FileId, FileLife as _, Source, Version, present_record};
 use ctxfs_store::{
     Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, this_process,
 };
 
-pub(crate) fn present_version(engine: &Engine, file: &Arc<FileNode>) -> Result<(Version, Stat)> {
+/// A file as the source of views, its version and its attributes.
+pub(crate) type PresentSource = (Source, Version, Stat);
+
+pub(crate) fn present_source(engine: &Engine, file: &Arc<FileNode>) -> Result<PresentSource> {
     let (changes, stat) = {
         let link = file.link.get().ok_or(FsError::NotFound)?;
         let dir = link.dir()?;
@@ -43,7 +42,8 @@ pub(crate) fn present_version(engine: &Engine, file: &Arc<FileNode>) -> Result<(
         };
         (life.bytes.changes, stat)
     };
-    Ok((source(file).version(engine, &stat, changes)?, stat))
+    let (source, version) = Source::present(engine, Arc::clone(file) as _, &stat, changes)?;
+    Ok((source, version, stat))
 }
 
 /// Returns the attributes of `file` as a remote artifact, for a name that no file on disk has.
@@ -509,10 +509,8 @@ fn old_record(
     conversation: &Conversation,
     home: &RecordPlace,
 ) -> Result<OldRecord> {
-    let id = match conversation.dir().stat_at(&home.path) {
-        Err(error)
-            if resolve::is_absent(&error) || error.kind() == io::ErrorKind::NotADirectory =>
-        {
+    let id = match conversation.dir().stat_at(&home.path).map_err(FsError::from) {
+        Err(error) if error.is_absent() || matches!(error.errno().0, libc::ENOTDIR) => {
             return Ok(OldRecord::ItsOwn);
         }
         stat => FileId::of(&stat?),

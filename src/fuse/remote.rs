@@ -10,20 +10,18 @@
 //! [`LocalFile`](ctxfs_core::model::LocalFile)). Any other file with that name is a different
 //! artifact, even if its bytes are the same.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::handle::RemoteHandle;
 use crate::record::now_millis;
 use crate::{
-    Caller, Claimed, DirNode, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened,
-    Pages, Result, SealJob, Shared,
+    Caller, Claimed, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened, Pages, Result,
+    SealJob, Shared,
 };
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{
-    DirPlace, DoorFile as _, Engine, EngineError, FileId, RemoteFile, SourceDir as _,
-};
+use ctxfs_engine::{DoorFile as _, Engine, EngineError, FileId, RemoteFile};
 use ctxfs_store::{Conversation, FarArtifact, LEAST, Rename, RenameOutcome, Stat, read_full_at};
 
 pub(super) type Attribute = (OsString, Vec<u8>);
@@ -203,15 +201,6 @@ pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -
         conversation => conversation?,
     };
     if conversation.has_far(path).unwrap_or_default() { Err(FsError::NotEmpty) } else { Ok(()) }
-}
-
-/// Returns true if a remote artifact has this name. The caller must have found no file with the
-/// name.
-pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
-    let Ok(DirPlace::Below(id, below)) = dir.place() else { return false };
-    let Ok(path) = RelPath::below(Some(&below), name) else { return false };
-    let conversation = engine.conversation(&id);
-    conversation.is_ok_and(|conversation| conversation.far(&path).is_ok_and(|far| far.is_some()))
 }
 
 /// If the file at `link` is a copy that replaced a sealed artifact, makes the artifact's node use

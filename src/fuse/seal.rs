@@ -205,7 +205,11 @@ impl SealedFile for Sealing<'_> {
 
     fn record(&self, change: &mut RecordChange<'_>, seals: bool) -> EngineResult<()> {
         let change = |life: &mut Life, record| change(life, record);
-        let done = |life: &mut Life| if seals { life.sealed() };
+        let done = |life: &mut Life| {
+            if seals {
+                life.sealed()
+            }
+        };
         Ok(record::record_as(self.fs, self.node, change, done)?)
     }
 

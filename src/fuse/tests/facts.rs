@@ -2,15 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::XattrFlags;
 
 use super::fixture::Fixture;
-use crate::RenameMode;
-use crate::file_node::source;
+use crate::{Node, RenameMode};
 use ctxfs_core::model::{Component, Record};
-use ctxfs_engine::EngineOptions;
+use ctxfs_engine::{EngineOptions, Source};
 use ctxfs_store::{FileClock, Stat, Store, Time, set_attribute, stat_file};
 
 /// Returns the facts version of `name` as if its last change was `seconds` seconds after the epoch.
@@ -18,8 +18,12 @@ fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let stat = stat_file(File::open(fixture.plain(name)).unwrap()).unwrap();
     let changed = Time { seconds, nanos: 0 };
-    let stat = Stat { ctime: changed, ..stat };
-    source(node.as_file().unwrap()).version(fixture.fs.engine(), &stat, 0).unwrap().facts
+    facts(fixture, &node, &Stat { ctime: changed, ..stat })
+}
+
+fn facts(fixture: &Fixture, node: &Node, stat: &Stat) -> u64 {
+    let file = Arc::clone(node.as_file().unwrap());
+    Source::present(fixture.fs.engine(), file, stat, 0).unwrap().1.facts
 }
 
 /// Sets an attribute of `name` without the filesystem noticing.
@@ -64,8 +68,7 @@ fn a_change_of_just_now_is_not_relied_upon() {
     let mut seen = Vec::new();
     for tool in ["one", "two", "three"] {
         say(&fixture, "a.txt", tool);
-        let version = source(node.as_file().unwrap()).version(fixture.fs.engine(), &stat, 0);
-        seen.push(version.unwrap().facts);
+        seen.push(facts(&fixture, &node, &stat));
     }
     seen.sort_unstable();
     seen.dedup();
