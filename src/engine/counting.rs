@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::sync::{Condvar, Mutex};
-use crate::{BackgroundThread, DoorStatus, Secrets};
+use crate::{BackgroundThread, Confinement, Secrets};
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
@@ -26,6 +26,22 @@ pub struct Counters {
     pub removed: AtomicU64,
     pub views_computed: AtomicU64,
     pub views_out_of_time: AtomicU64,
+}
+
+/// The state of a door, which `.ctxfs/status.json` and `.ctxfs/metrics` show.
+///
+/// - `passthrough`: true if readers read the store's files directly (FUSE passthrough)
+/// - `nodes`: number of files and directories that the kernel knows, including the root
+/// - `waiting_to_seal`: number of jobs of the sealing thread
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct DoorStatus {
+    pub bytes_written: u64,
+    pub slow_operations: u64,
+    pub passthrough: bool,
+    pub confinement: Confinement,
+    pub nodes: usize,
+    pub open_handles: usize,
+    pub waiting_to_seal: usize,
 }
 
 impl Counters {

@@ -57,7 +57,7 @@ pub mod workers;
 pub use answers::many::Answers;
 pub use answers::{Answer, Question};
 pub use computed::{Base, Computed, OpenText, Reader, Recipe, User};
-pub use counting::{Counters, proportion};
+pub use counting::{Counters, DoorStatus, proportion};
 pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
 pub use intake::{
@@ -84,7 +84,6 @@ pub use space::PlannedWrite;
 pub use stand_in::{
     OutputParts, Replace, ShownOutput, StandInRequest, StoredOutput, is_stand_in, pays,
 };
-pub use status::DoorStatus;
 pub use text::{Spool, ViewText};
 pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 use crate::{
     ByteHistory, Client, Engine, EngineError, FileId, FilePlace, NewOutput, OutputName,
-    Reservation, Result, Share, Source, SourceDir, SourceState, StoredOutput, Version, ViewText,
+    Reservation, Result, Share, SourceDir, SourceState, StoredOutput, Version, ViewText,
     allow_slow, is_message_log, is_stand_in, may_wait, reserve_line, to_the_end,
 };
 use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
@@ -66,6 +66,10 @@ pub struct UnfinishedMessage {
 }
 
 impl UnfinishedMessage {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
     fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
         let needs = self.line.needs(bytes).min(HELD);
         let by = || Client { conversation: Some(conversation.id().clone()), user: None };
@@ -85,67 +89,95 @@ impl UnfinishedMessage {
             None => {}
         }
     }
+}
 
-    /// Adds `bytes` to the unfinished message. Calls `append` with the messages that are now
-    /// complete; either all of them are appended or none. Bytes after the last newline stay
-    /// unfinished.
-    pub(crate) fn take(
-        &mut self,
-        engine: &Engine,
-        conversation: &Arc<Conversation>,
-        bytes: &[u8],
-        append: impl FnOnce(&Batch) -> Result<()>,
-    ) -> Result<()> {
-        let room = reserve_line(engine, conversation, bytes.len() as u64)?;
-        let host = MessageHost { engine, conversation };
-        let context = AppendContext { conversation, host: &host };
-        self.make_room(engine, conversation, bytes);
-        let taken = Batch::take(&mut self.line, bytes, &context, append);
-        self.settle();
-        self.keep_room(room);
+/// A message log that is open for appending. It is the host of the messages in it: their long
+/// outputs become artifacts.
+pub(crate) struct OpenLog<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) conversation: &'a Arc<Conversation>,
+    pub(crate) file: &'a Arc<File>,
+    pub(crate) state: &'a SourceState,
+}
+
+impl OpenLog<'_> {
+    /// Adds `bytes` to the unfinished message, and appends the messages that are now complete;
+    /// either all of them are appended or none. Bytes after the last newline stay unfinished.
+    pub(crate) fn write(&self, unfinished: &mut UnfinishedMessage, bytes: &[u8]) -> Result<()> {
+        let room = reserve_line(self.engine, self.conversation, bytes.len() as u64)?;
+        unfinished.make_room(self.engine, self.conversation, bytes);
+        let append = |batch: &Batch| self.append(batch);
+        let taken = Batch::take(&mut unfinished.line, bytes, &self.context(), append);
+        unfinished.settle();
+        unfinished.keep_room(room);
         taken
     }
 
-    /// Calls `append` with the unfinished message if it lacks only its newline. Fails for any other
-    /// line, which stays unfinished.
-    fn finish(
-        &mut self,
-        engine: &Engine,
-        conversation: &Arc<Conversation>,
-        append: impl FnOnce(&Batch) -> Result<()>,
-    ) -> Result<()> {
-        let host = MessageHost { engine, conversation };
-        let context = AppendContext { conversation, host: &host };
-        let finished = Batch::finish(&mut self.line, &context, append);
-        self.settle();
-        self.keep_room(Reservation::default());
-        finished
+    /// Ends the unfinished message, if there is one. Appends a message that lacks only its newline.
+    /// Fails for any other line, which stays unfinished. If the writer `is_gone`, moves such a line
+    /// to a file beside the log, unless the call is to be retried.
+    pub(crate) fn end(&self, unfinished: &mut UnfinishedMessage, is_gone: bool) -> Result<()> {
+        if unfinished.is_empty() {
+            return Ok(());
+        }
+        let append = |batch: &Batch| self.append(batch);
+        let finished: Result<()> = Batch::finish(&mut unfinished.line, &self.context(), append);
+        unfinished.settle();
+        unfinished.keep_room(Reservation::default());
+        let is_retried = |number| matches!(number, libc::EAGAIN | libc::EINPROGRESS);
+        match finished {
+            Err(error) if is_gone && !is_retried(error.raw_os_error()) => {
+                allow_slow()?;
+                self.set_aside(unfinished)
+            }
+            finished => finished,
+        }
     }
 
-    fn set_aside(
-        &mut self,
-        engine: &Engine,
-        conversation: &Arc<Conversation>,
-    ) -> std::result::Result<(), MessageError> {
-        let host = MessageHost { engine, conversation };
-        let line = self.line.take()?;
-        self.settle();
-        let line = message::stored(line, &AppendContext { conversation, host: &host })?;
-        tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
-        let done = message::set_aside(&line, conversation);
-        self.keep_room(Reservation::default());
-        done
+    fn set_aside(&self, unfinished: &mut UnfinishedMessage) -> Result<()> {
+        let line = unfinished.line.take().map_err(MessageError::from)?;
+        unfinished.settle();
+        let line = message::stored(line, &self.context())?;
+        tracing::warn!(conversation = %self.conversation.id(), "an unfinished message is set aside");
+        let done = message::set_aside(&line, self.conversation);
+        unfinished.keep_room(Reservation::default());
+        Ok(done?)
+    }
+
+    /// Appends messages. If another process holds the log, waits, or fails with EAGAIN on a thread
+    /// that must not wait.
+    fn append(&self, batch: &Batch) -> Result<()> {
+        let Self { engine, conversation, file, state } = *self;
+        let log = if may_wait() {
+            LockedLog::wait(file)?
+        } else {
+            let held = "another process holds the log; try again";
+            let held = || EngineError::Door { errno: libc::EAGAIN, source: held.into() };
+            LockedLog::now(file)?.ok_or_else(held)?
+        };
+        let stat = stat_file(file)?;
+        if stat.nlink == 0 {
+            // The conversation was removed since the log was opened.
+            return Err(EngineError::Stale);
+        }
+        if log.is_torn()? {
+            allow_slow()?;
+        }
+        let mut life = state.life.lock();
+        life.noticed(&stat, engine.store.clock());
+        let end = log.repair(conversation)?;
+        let appended = log.append(batch, end);
+        life.written(end, &stat_file(file)?);
+        engine.changed(conversation.id(), None);
+        Ok(appended?)
+    }
+
+    fn context(&self) -> AppendContext<'_> {
+        AppendContext { conversation: self.conversation, host: self }
     }
 }
 
-/// The engine as the host of one conversation's message log. Long outputs in messages become
-/// artifacts.
-struct MessageHost<'a> {
-    engine: &'a Engine,
-    conversation: &'a Arc<Conversation>,
-}
-
-impl Host for MessageHost<'_> {
+impl Host for OpenLog<'_> {
     fn limits(&self, tool: Option<&str>) -> Limits {
         self.engine.options.limits.limits(tool)
     }
@@ -219,108 +251,22 @@ impl MessageWriter {
     /// Adds `bytes` to the unfinished message, and appends the messages that are now complete;
     /// either all of them are appended or none.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let Self { engine, conversation, log, state, unfinished } = self;
-        let append = |batch: &Batch| append(engine, (log, state), conversation, batch);
-        unfinished.take(engine, conversation, bytes, append)
+        let Self { engine, conversation, log: file, state, unfinished } = self;
+        OpenLog { engine, conversation, file, state }.write(unfinished, bytes)
     }
 
     /// Ends the last line and syncs the log. If the line is not a message, moves it to a file
     /// beside the log and fails.
     pub fn finish(mut self) -> Result<()> {
-        let Self { engine, conversation, log, state, unfinished } = &mut self;
-        if unfinished.line.is_empty() {
-            return Ok(log.sync_data()?);
-        }
-        let append = |batch: &Batch| append(engine, (log, state), conversation, batch);
-        match unfinished.finish(engine, conversation, append) {
-            Ok(()) => Ok(log.sync_data()?),
+        let Self { engine, conversation, log: file, state, unfinished } = &mut self;
+        let log = OpenLog { engine, conversation, file, state };
+        match log.end(unfinished, false) {
+            Ok(()) => Ok(file.sync_data()?),
             Err(error) => {
-                unfinished.set_aside(engine, conversation)?;
+                log.set_aside(unfinished)?;
                 Err(error)
             }
         }
-    }
-}
-
-/// Appends messages to a log that is open as `file`. If another process holds the log, waits, or
-/// fails with EAGAIN on a thread that must not wait.
-fn append(
-    engine: &Engine,
-    (file, state): (&Arc<File>, &SourceState),
-    conversation: &Conversation,
-    batch: &Batch,
-) -> Result<()> {
-    let log = if may_wait() {
-        LockedLog::wait(file)?
-    } else {
-        let held = "another process holds the log; try again";
-        let held = || EngineError::Door { errno: libc::EAGAIN, source: held.into() };
-        LockedLog::now(file)?.ok_or_else(held)?
-    };
-    let stat = stat_file(file)?;
-    if stat.nlink == 0 {
-        // The conversation was removed since the log was opened.
-        return Err(EngineError::Stale);
-    }
-    if log.is_torn()? {
-        allow_slow()?;
-    }
-    let mut life = state.life.lock();
-    life.noticed(&stat, engine.store.clock());
-    let end = log.repair(conversation)?;
-    let appended = log.append(batch, end);
-    life.written(end, &stat_file(file)?);
-    engine.changed(conversation.id(), None);
-    Ok(appended?)
-}
-
-impl Source {
-    /// Adds `bytes` to the unfinished message of a writer that has the log open as `log`. Appends
-    /// the messages that are now complete; either all of them are appended or none.
-    pub fn write_messages(
-        &self,
-        engine: &Engine,
-        log: &Arc<File>,
-        unfinished: &mut UnfinishedMessage,
-        bytes: &[u8],
-    ) -> Result<()> {
-        let conversation = &engine.conversation(&self.conversation().ok_or(EngineError::Stale)?)?;
-        let append = |batch: &Batch| append(engine, (log, self.state()), conversation, batch);
-        unfinished.take(engine, conversation, bytes, append)
-    }
-
-    /// Ends the unfinished message of a writer, if there is one. Appends a message that lacks only
-    /// its newline. Fails for any other line, which stays unfinished. If the writer `is_gone`, moves
-    /// such a line to a file beside the log, unless the call is to be retried.
-    pub fn end_message(
-        &self,
-        engine: &Engine,
-        log: &Arc<File>,
-        unfinished: &mut UnfinishedMessage,
-        is_gone: bool,
-    ) -> Result<()> {
-        if unfinished.line.is_empty() {
-            return Ok(());
-        }
-        let conversation = &engine.conversation(&self.conversation().ok_or(EngineError::Stale)?)?;
-        let append = |batch: &Batch| append(engine, (log, self.state()), conversation, batch);
-        let ended = unfinished.finish(engine, conversation, append);
-        let comes_back = |number| matches!(number, libc::EAGAIN | libc::EINPROGRESS);
-        match ended {
-            Err(error) if is_gone && !comes_back(error.raw_os_error()) => {
-                allow_slow()?;
-                Ok(unfinished.set_aside(engine, conversation)?)
-            }
-            ended => ended,
-        }
-    }
-
-    /// Returns the attributes of the file as readers see them. `stat` has the attributes on disk.
-    /// Readers see a message log up to its last whole line, and any other file as it is.
-    pub fn shown(&self, engine: &Engine, stat: Stat) -> Result<Stat> {
-        let Self::File(file) = self else { return Ok(stat) };
-        let at = file.place().ok_or(EngineError::Stale)?;
-        shown(engine, (&at, file.state()), stat, || file.reader())
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, OFlags};
 
+use crate::messages::OpenLog;
 use crate::sync::Mutex;
 use crate::{
     ByteHistory, DoorFile, Engine, EngineError, FileContent, FileId, FilePlace, OpenFile,
-    QUICK_INPUT, RemoteFile, Result, SourceState, Version, facts_number, keyed_hash, messages,
-    others_of, present_record,
+    QUICK_INPUT, RemoteFile, Result, SourceState, UnfinishedMessage, Version, facts_number,
+    keyed_hash, messages, others_of, present_record,
 };
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content as _, Place, Record, RelPath};
 use ctxfs_store::message::{Log, Published};
@@ -87,17 +88,55 @@ impl Source {
         }
     }
 
+    /// Returns the attributes of the file as readers see them. `stat` has the attributes on disk.
+    /// Readers see a message log up to its last whole line, and any other file as it is.
+    pub fn shown(&self, engine: &Engine, stat: Stat) -> Result<Stat> {
+        let Self::File(file) = self else { return Ok(stat) };
+        let at = file.place().ok_or(EngineError::Stale)?;
+        messages::shown(engine, (&at, file.state()), stat, || file.reader())
+    }
+
+    /// Adds `bytes` to the unfinished message of a writer that has the message log open as `file`.
+    /// Appends the messages that are now complete; either all of them are appended or none.
+    pub fn write_messages(
+        &self,
+        engine: &Engine,
+        file: &Arc<File>,
+        unfinished: &mut UnfinishedMessage,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let conversation = &self.stored_in(engine)?;
+        OpenLog { engine, conversation, file, state: self.state() }.write(unfinished, bytes)
+    }
+
+    /// Ends the unfinished message of a writer, if there is one. Appends a message that lacks only
+    /// its newline. Fails for any other line, which stays unfinished. If the writer `is_gone`,
+    /// moves such a line to a file beside the log, unless the call is to be retried.
+    pub fn end_message(
+        &self,
+        engine: &Engine,
+        file: &Arc<File>,
+        unfinished: &mut UnfinishedMessage,
+        is_gone: bool,
+    ) -> Result<()> {
+        if unfinished.is_empty() {
+            return Ok(());
+        }
+        let conversation = &self.stored_in(engine)?;
+        OpenLog { engine, conversation, file, state: self.state() }.end(unfinished, is_gone)
+    }
+
+    fn stored_in(&self, engine: &Engine) -> Result<Arc<Conversation>> {
+        engine.conversation(&self.conversation().ok_or(EngineError::Stale)?)
+    }
+
     /// Records that the file, whose identity is `id`, has got its first writer or lost its last
     /// one. A search reads the length of a file with writers between two writes.
     pub fn note_writers(&self, engine: &Engine, id: FileId, has_writers: bool) {
         match self {
-            Self::File(file) if has_writers => {
-                engine.live.0.insert(id, Arc::downgrade(file));
-            }
-            Self::File(_) | Self::Log(_) => {
-                engine.live.0.remove(&id);
-            }
-        }
+            Self::File(file) if has_writers => engine.live.0.insert(id, Arc::downgrade(file)),
+            _ => engine.live.0.remove(&id).map(|(_, file)| file),
+        };
     }
 
     /// Returns the length that is divided into pages. This is the length of the file, or of its

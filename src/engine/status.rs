@@ -4,27 +4,11 @@ use prometheus::core::Collector;
 use prometheus::{Encoder as _, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use serde_json::json;
 
-use crate::{Confinement, Engine, Result};
+use crate::{DoorStatus, Engine, Result};
 use ctxfs_core::model::{Amount, Component, Counts, HostsReport, MOST_TOOLS, OTHER_TOOLS, Sums};
 
 /// A metric other than the counts: its name, its description and its value.
 type Gauge = (&'static str, &'static str, u64);
-
-/// The state of a door, which `.ctxfs/status.json` and `.ctxfs/metrics` show.
-///
-/// - `passthrough`: true if readers read the store's files directly (FUSE passthrough)
-/// - `nodes`: number of files and directories that the kernel knows, including the root
-/// - `waiting_to_seal`: number of jobs of the sealing thread
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct DoorStatus {
-    pub bytes_written: u64,
-    pub slow_operations: u64,
-    pub passthrough: bool,
-    pub confinement: Confinement,
-    pub nodes: usize,
-    pub open_handles: usize,
-    pub waiting_to_seal: usize,
-}
 
 impl Engine {
     /// Returns the text of `.ctxfs/metrics` or `.ctxfs/status.json`.

@@ -30,7 +30,8 @@ pub(super) fn write(
         return Err(FsError::AppendOnly);
     }
     let file = handle.node.as_file()?;
-    source(file).write_messages(&fs.engine, &handle.file, &mut pending.unfinished, bytes)?;
+    let unfinished = &mut pending.unfinished;
+    source(file).write_messages(&fs.engine, &handle.file, unfinished, bytes)?;
     pending.next = Some(offset + bytes.len() as u64);
     pending.owner = owner;
     Ok(())

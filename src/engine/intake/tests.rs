@@ -6,12 +6,11 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::quota::fixture::of_new_conversation;
-use crate::{EngineOptions, Redaction, Replace, StandInRequest, UnfinishedMessage};
+use crate::{EngineOptions, MessageWriter, Redaction, Replace, StandInRequest};
 use ctxfs_core::model::Limits;
 use ctxfs_core::redact::{SETS, SecretRules};
 use ctxfs_store::Store;
 use ctxfs_store::keep::RetentionRules;
-use ctxfs_store::message::Batch;
 use ctxfs_view::{Audience, Form, StandIn, View};
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
@@ -256,18 +255,8 @@ fn an_output_of_known_length_is_stored_whole_or_not_at_all() {
 fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
     let message = json!({ "role": "tool", "tool_call_id": "a", "content": "word ".repeat(400) });
     let line = format!("{message}\n");
-    let mut lines = Vec::new();
-    let path = fixture.dir.path().join("context/c7/history/messages.jsonl");
-    let log = fs::File::options().append(true).read(true).create(true).open(&path).unwrap();
-    let log = Arc::new(log);
-    let mut unfinished = UnfinishedMessage::default();
-    let append = |batch: &Batch| -> Result<()> {
-        let locked = ctxfs_store::message::LockedLog::wait(&log)?;
-        Ok(locked.append(batch, 0)?)
-    };
-    unfinished.take(&fixture.engine, &fixture.conversation, line.as_bytes(), append)?;
-    lines.extend(fs::read(&path).unwrap());
-    Ok(lines)
+    MessageWriter::open(&fixture.engine, fixture.conversation.id())?.write(line.as_bytes())?;
+    Ok(fs::read(fixture.dir.path().join("context/c7/history/messages.jsonl"))?)
 }
 
 #[test]
