@@ -82,27 +82,28 @@ pub(crate) fn analyse_open(
     Ok(found.whole.then(|| (*found.analysis).clone()))
 }
 
-impl Source {
-    /// Analyses the next step of a file that is being written, is open as `open`, and ends at
-    /// `end`. Returns true if another step should follow at once.
-    ///
-    /// Does nothing if less than a quarter of a step is left. Also does nothing if keeping the
-    /// state of this analysis would evict the state of another file of the conversation, because
-    /// each step would then start over. Such a file is analysed once, when it is sealed.
-    pub fn follow(&self, engine: &Engine, open: &File, end: u64) -> Result<bool> {
-        let Self::File(file) = self else { return Ok(false) };
-        let following = Analysed::of(engine, &**file, open);
-        let seen = following.state.tracker.read(Analyzer::seen);
-        let can_be_kept =
-            || seen > 0 || engine.kept_analyses.has_room(following.conversation.as_ref());
-        if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
-            return Ok(false);
-        }
-        let (rewrites, _) = following.rewrites()?;
-        let (_, whole) = following.analyse(end, &|| true)?;
-        // If other processes write too, each step starts over, so no step follows.
-        Ok(!whole && following.rewrites()?.0 == rewrites)
+/// Analyses the next step of a file that is being written, is open as `open`, and ends at `end`.
+/// Returns true if another step should follow at once.
+///
+/// Does nothing if less than a quarter of a step is left. Also does nothing if keeping the state of
+/// this analysis would evict the state of another file of the conversation, because each step would
+/// then start over. Sealing analyses such a file once.
+pub(crate) fn follow_open(
+    engine: &Engine,
+    file: &Arc<dyn DoorFile>,
+    open: &File,
+    end: u64,
+) -> Result<bool> {
+    let following = Analysed::of(engine, &**file, open);
+    let seen = following.state.tracker.read(Analyzer::seen);
+    let can_be_kept = || seen > 0 || engine.kept_analyses.has_room(following.conversation.as_ref());
+    if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
+        return Ok(false);
     }
+    let (rewrites, _) = following.rewrites()?;
+    let (_, whole) = following.analyse(end, &|| true)?;
+    // If other processes write too, each step starts over, so no step follows.
+    Ok(!whole && following.rewrites()?.0 == rewrites)
 }
 
 impl<'a> Analysed<'a> {

@@ -339,7 +339,7 @@ pub(crate) fn show(
     again: bool,
 ) -> Result<ViewText> {
     let snapshot = source.snapshot(engine)?;
-    if again && of.version != source.version(engine, &snapshot.stat, snapshot.changes)? {
+    if again && of.version != snapshot.version(engine)? {
         return Err(EngineError::Stale);
     }
     of.note_tool(|| snapshot.record.provenance.tool_name().map(counted_tool));

@@ -11,9 +11,9 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
     Analyses, Client, Counters, Counting, EngineError, EngineOptions, FileId, FilterProcesses,
     KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets, Shares, Space, Spool,
-    TextCache, ViewText, Watches, WorkerPool, fitting_on_disk, recent_cache, text_cache,
+    TextCache, ViewText, Watches, WorkerPool, check_disk, recent_cache, text_cache,
 };
-use ctxfs_core::model::{Component, Counts, Record};
+use ctxfs_core::model::{Component, Counts};
 use ctxfs_store::{Cache, Conversation, Store};
 use ctxfs_view::Rendered;
 
@@ -145,10 +145,7 @@ impl Engine {
     /// conversation `by`.
     pub fn spool(&self, by: Option<Component>) -> Spool<'_> {
         // No output is removed to make room for a text.
-        let room = |length| match fitting_on_disk(self, length, false)? {
-            fits if fits < length => Err(EngineError::DiskNearlyFull(self.options.min_free).into()),
-            _ => Ok(()),
-        };
+        let room = |length| Ok(check_disk(self, length, false)?);
         let held = self.memory.holder(Client { conversation: by, user: None });
         Spool::new(&self.cache, Box::new(room), held)
     }
@@ -186,12 +183,6 @@ impl Engine {
         self.counting.add(id.clone(), tool, counts);
     }
 
-    pub fn note_removed(&self, id: &Component, bytes: u64, record: Option<Record>) {
-        self.freed(id, Vec::new());
-        self.changed(id, None);
-        self.counting.deleted(id, bytes, record);
-    }
-
     /// Removes a conversation that contains only the store's own files. Fails with ENOTEMPTY if it
     /// contains other files.
     pub fn remove_conversation(&self, id: &Component) -> Result<()> {
@@ -205,7 +196,7 @@ impl Engine {
 
     /// Notifies the hosts that share the conversation `id` that it has changed. `sealed` is the
     /// size of an output that was completed. Returns without waiting.
-    pub fn changed(&self, id: &Component, sealed: Option<u64>) {
+    pub(crate) fn changed(&self, id: &Component, sealed: Option<u64>) {
         if let Some(others) = &self.options.other_hosts {
             others.changed(id, sealed);
         }

@@ -195,7 +195,7 @@ impl<'a> Intake<'a> {
     pub fn discard(self) -> Result<()> {
         let Self { engine, conversation, sink, .. } = self;
         sink.into_inner().artifact.discard()?;
-        engine.freed(conversation.id(), Vec::new());
+        engine.space.quotas.freed(conversation.id());
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl<'a> Intake<'a> {
         if is_new {
             engine.note_sealed(id, record.size);
         } else {
-            engine.freed(id, Vec::new());
+            engine.space.quotas.freed(id);
         }
         StoredOutput::open(engine, &conversation, record, true)
     }

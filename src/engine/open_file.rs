@@ -128,6 +128,14 @@ impl OpenFile {
     pub(crate) fn is_far(&self) -> bool {
         matches!(self, Self::Far(_))
     }
+
+    /// Returns the local file. Fails with [`EngineError::Stale`] if the file is remote.
+    pub(crate) fn reader(&self) -> Result<Arc<File>> {
+        match self {
+            Self::Here(file) => Ok(Arc::clone(file)),
+            Self::Far(_) => Err(EngineError::Stale),
+        }
+    }
 }
 
 impl RemoteFile {

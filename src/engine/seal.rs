@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::{
     Counters, DoorFile, Engine, FileLife, FilePlace, Result, RewriteCount, Source, analyse_open,
-    is_message_log, proportion, view_sizes,
+    follow_open, is_message_log, proportion, view_sizes,
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{
@@ -39,8 +39,9 @@ pub type RecordChange<'a> = dyn FnMut(&mut dyn FileLife, Record) -> Option<Recor
 /// The part of a door in sealing one of its files. The door has the names and the handles of the
 /// file, and knows where its record is.
 pub trait SealedFile {
-    /// Opens the file for reading, without updating the access time. Returns `None` while the file
-    /// may be written through a mapping.
+    /// Returns the descriptor of a writer, if the file has one. Otherwise opens the file for
+    /// reading, without updating the access time. Returns `None` while the file may be written
+    /// through a mapping.
     fn open(&self) -> Result<Option<Arc<File>>>;
 
     fn open_to_mask(&self) -> Result<Arc<File>>;
@@ -74,18 +75,31 @@ struct Sealing<'a> {
 }
 
 impl Source {
-    /// Takes the next step in sealing the file: masks some of its secrets, records it as sealed, or
-    /// continues the analysis of a recorded artifact. The record includes the analysis if one step
-    /// completes it.
+    /// Takes the next step in sealing the file: analyses what a writer has written so far, masks
+    /// some secrets of a closed file, records it as sealed, or continues the analysis of a recorded
+    /// artifact. The record includes the analysis if one step completes it.
     pub fn seal(&self, engine: &Engine, door: &dyn SealedFile) -> Result<SealStep> {
         let Self::File(file) = self else { return Ok(SealStep::Done) };
         let sealing = Sealing { engine, file, door, ending: door.is_ending() };
-        let is_unsealed = file.state().life.lock().is_unsealed();
-        if is_unsealed { sealing.seal() } else { sealing.complete() }
+        let (end, has_writers, is_unsealed) = {
+            let mut life = file.state().life.lock();
+            (life.bytes().size, life.has_writers(), life.is_unsealed())
+        };
+        match is_unsealed {
+            _ if has_writers => sealing.follow(end),
+            true => sealing.seal(),
+            false => sealing.complete(),
+        }
     }
 }
 
 impl Sealing<'_> {
+    fn follow(&self, end: u64) -> Result<SealStep> {
+        let Some(open) = self.door.open()? else { return Ok(SealStep::Done) };
+        let goes_on = follow_open(self.engine, self.file, &open, end)?;
+        Ok(if goes_on { SealStep::Again } else { SealStep::Done })
+    }
+
     fn seal(&self) -> Result<SealStep> {
         let Self { engine, file, door, ending } = *self;
         let rules = engine.options.stored_rules();

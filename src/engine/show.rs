@@ -12,7 +12,7 @@ use crate::{
     AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, Engine, EngineError, FileContent,
     FileFacts, FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile,
     Snapshot, Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline,
-    facts_number, others_at, others_of, present_record, sniff,
+    facts_number, others_at, others_of, sniff,
 };
 use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{
@@ -67,7 +67,7 @@ pub(crate) fn show_view(
     again: bool,
 ) -> Result<ViewText> {
     let snapshot = source.snapshot(engine)?;
-    if again && of.version != source.version(engine, &snapshot.stat, snapshot.changes)? {
+    if again && of.version != snapshot.version(engine)? {
         return Err(EngineError::Stale);
     }
     let may_go_on = !again && view.shows_beginning();
@@ -118,7 +118,7 @@ pub(crate) fn view_sizes(
         return None;
     }
     let conversation = engine.conversation(id).ok()?;
-    let record = present_record(&*file.state().life.lock(), &conversation, path, &stat, None);
+    let record = file.state().life.lock().present_record(&conversation, path, &stat, None);
     let mut record = record.ok()?;
     record.provenance.update(&provenance_of(open).ok()?);
     let facts = facts_number(&place, &record, &[]);

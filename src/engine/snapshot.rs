@@ -11,7 +11,7 @@ use crate::sync::Mutex;
 use crate::{
     ByteHistory, DoorFile, Engine, EngineError, FileContent, FileId, FilePlace, OpenFile,
     QUICK_INPUT, RemoteFile, Result, SourceState, UnfinishedMessage, Version, facts_number,
-    keyed_hash, messages, others_of, present_record,
+    keyed_hash, messages, others_of,
 };
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content as _, Place, Record, RelPath};
 use ctxfs_store::message::{Log, Published};
@@ -72,20 +72,16 @@ impl Source {
         changes: u64,
     ) -> Result<(Self, Version)> {
         let source = Self::of(engine, file, stat)?;
-        let version = source.version(engine, stat, changes)?;
+        let version = match &source {
+            Self::File(file) => file_version(engine, (&**file, &|| file.reader()), stat, changes)?,
+            Self::Log(log) => log.version,
+        };
         Ok((source, version))
     }
 
     pub(crate) fn of(engine: &Engine, file: Arc<dyn DoorFile>, stat: &Stat) -> Result<Self> {
         let log = SharedLog::of(engine, &file, stat)?;
         Ok(log.map_or(Self::File(file), |log| Self::Log(Arc::new(log))))
-    }
-
-    pub(crate) fn version(&self, engine: &Engine, stat: &Stat, changes: u64) -> Result<Version> {
-        match self {
-            Self::File(file) => file_version(engine, &**file, stat, changes),
-            Self::Log(log) => Ok(log.version),
-        }
     }
 
     /// Returns the attributes of the file as readers see them. `stat` has the attributes on disk.
@@ -217,8 +213,9 @@ impl Source {
     pub(crate) fn present_version(&self, engine: &Engine) -> Result<Version> {
         match self {
             Self::File(file) => {
-                let (stat, changes, _) = between_writes(&**file, &open(engine, &**file)?)?;
-                file_version(engine, &**file, &stat, changes)
+                let open = open(engine, &**file)?;
+                let (stat, changes, _) = between_writes(&**file, &open)?;
+                file_version(engine, (&**file, &|| open.reader()), &stat, changes)
             }
             Self::Log(log) => Ok(log.version),
         }
@@ -236,6 +233,17 @@ impl Source {
 }
 
 impl Snapshot {
+    /// Returns the version of the snapshot.
+    pub(crate) fn version(&self, engine: &Engine) -> Result<Version> {
+        match &self.source {
+            Source::File(file) => {
+                let reader = || self.file.reader();
+                file_version(engine, (&**file, &reader), &self.stat, self.changes)
+            }
+            Source::Log(log) => Ok(log.version),
+        }
+    }
+
     pub(crate) fn of(engine: &Engine, file: &Arc<dyn DoorFile>, open: OpenFile) -> Result<Self> {
         let (stat, changes, is_written) = between_writes(&**file, &open)?;
         let at = file.place().ok_or(EngineError::Stale)?;
@@ -246,7 +254,7 @@ impl Snapshot {
             OpenFile::Far(_) => stat.size,
         };
         let conversation = engine.conversation(&at.0)?;
-        let record = present_record(&*file.state().life.lock(), &conversation, &at.1, &stat, None)?;
+        let record = file.state().life.lock().present_record(&conversation, &at.1, &stat, None)?;
         let place = engine.options.place(&at.0, &at.1);
         let source = Source::File(Arc::clone(file));
         Ok(Self { source, file: open, stat, length, changes, is_written, at, record, place })
@@ -294,15 +302,18 @@ fn open_far(engine: &Engine, file: &dyn DoorFile) -> Result<OpenFile> {
     Ok(OpenFile::Far(RemoteFile::open(engine.options(), &id, &far)))
 }
 
+/// A file, and a function that returns a descriptor for reading it.
+type Readable<'a> = (&'a dyn DoorFile, &'a dyn Fn() -> Result<Arc<File>>);
+
 fn file_version(
     engine: &Engine,
-    file: &dyn DoorFile,
+    (file, reader): Readable<'_>,
     stat: &Stat,
     changes: u64,
 ) -> Result<Version> {
-    let facts = facts_version(engine, file, stat)?;
+    let facts = facts_version(engine, (file, reader), stat)?;
     let stat = &original(engine, file, stat)?;
-    let bytes = unsettled_number(engine, file, stat)?;
+    let bytes = unsettled_number(engine, reader, stat)?;
     Ok(version(stat, changes, facts, bytes))
 }
 
@@ -327,7 +338,7 @@ fn version(stat: &Stat, changes: u64, facts: u64, bytes: u64) -> Version {
 ///
 /// The number is cached for a file at rest, so that later look-ups of its views neither open nor
 /// parse the file.
-fn facts_version(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<u64> {
+fn facts_version(engine: &Engine, (file, reader): Readable<'_>, stat: &Stat) -> Result<u64> {
     let place = file.place().ok_or(EngineError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
     let state = file.state();
@@ -344,10 +355,10 @@ fn facts_version(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<u6
     // Checked before the facts are read, because they may change right afterwards.
     let lasts = !engine.store.clock().is_recent(stat);
     let changes = state.life.lock().bytes().changes;
-    let mut record = present_record(&*state.life.lock(), &conversation, &place.1, stat, None)?;
+    let mut record = state.life.lock().present_record(&conversation, &place.1, stat, None)?;
     let is_sealed = record.state != ArtifactState::Live && state.life.lock().is_at_rest();
     // Sealing copies the provenance in the extended attributes to the record.
-    let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
+    let provenance = match reader().and_then(|file| Ok(provenance_of(&file)?)) {
         Err(error) if error.raw_os_error() == libc::EAGAIN => return Err(error),
         provenance => provenance.unwrap_or_default(),
     };
@@ -382,7 +393,11 @@ pub(crate) fn basis_of_sizes(
 /// Returns 0 if each later change of the file is certain to change its times, which are in `stat`.
 /// Otherwise returns a hash of its bytes, under a random key, so that a writer cannot choose bytes
 /// with the same hash. For a large file, returns a number that no other state of the file has.
-fn unsettled_number(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<u64> {
+fn unsettled_number(
+    engine: &Engine,
+    reader: &dyn Fn() -> Result<Arc<File>>,
+    stat: &Stat,
+) -> Result<u64> {
     // Remote bytes do not change.
     if stat.is_far() || !engine.store.clock().is_recent(stat) {
         return Ok(0);
@@ -390,7 +405,7 @@ fn unsettled_number(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result
     if stat.size > QUICK_INPUT {
         return Ok(engine.watches.next_number());
     }
-    let bytes = Artifact::new(file.reader()?, stat.size).bytes(0, stat.size as usize)?;
+    let bytes = Artifact::new(reader()?, stat.size).bytes(0, stat.size as usize)?;
     Ok(keyed_hash(&*bytes).max(1))
 }
 

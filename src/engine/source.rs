@@ -113,6 +113,28 @@ pub trait FileLife: Send {
         let _ = recorded;
         record
     }
+
+    /// Returns the record of the file at `path`, which has the attributes `stat`, as it is now.
+    /// Does not include the facts in its extended attributes.
+    ///
+    /// If the record is marked as live but this process is not the writer, the writer has died. The
+    /// artifact is then recovered first. A caller that holds the `manifest` lock passes it.
+    fn present_record(
+        &self,
+        conversation: &Conversation,
+        path: &RelPath,
+        stat: &Stat,
+        manifest: Option<&ManifestLock>,
+    ) -> Result<Record> {
+        let known = if self.is_unsealed() {
+            conversation.record(path)?
+        } else {
+            conversation.current_record(path, manifest)?
+        };
+        let recorded = known.is_some();
+        let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
+        Ok(self.bring_up(record, recorded))
+    }
 }
 
 impl<L: FileLife> SourceState<L> {
@@ -232,28 +254,6 @@ impl FileLife for ByteHistory {
         self.own_rewrites += u64::from(offset < self.size);
         self.left_as(stat);
     }
-}
-
-/// Returns the record of the file at `path`, which has the attributes `stat`, as it is now. Does
-/// not include the facts in its extended attributes.
-///
-/// If the record is marked as live but this process is not the writer, the writer has died. The
-/// artifact is then recovered first. A caller that holds the `manifest` lock passes it.
-pub fn present_record(
-    life: &(impl FileLife + ?Sized),
-    conversation: &Conversation,
-    path: &RelPath,
-    stat: &Stat,
-    manifest: Option<&ManifestLock>,
-) -> Result<Record> {
-    let known = if life.is_unsealed() {
-        conversation.record(path)?
-    } else {
-        conversation.current_record(path, manifest)?
-    };
-    let recorded = known.is_some();
-    let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
-    Ok(life.bring_up(record, recorded))
 }
 
 /// The version of a source. Equal versions of one source give equal bytes.

@@ -8,7 +8,7 @@ use std::sync::Weak;
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Engine, EngineError, Quotas, Reservation, Result, RoomRequest, allow_slow};
-use ctxfs_core::model::{Component, RelPath};
+use ctxfs_core::model::{Component, Record, RelPath};
 use ctxfs_store::{Conversation, LEAST, Usage, growth_of_write, stat_file, whole_blocks};
 
 /// Maximum number of bytes that are written between two measurements of the free space on disk.
@@ -67,56 +67,64 @@ impl PlannedWrite<'_> {
         Ok(offset.saturating_add(self.length))
     }
 
-    /// Checks the cap of the file and the free space on disk, and reserves room below the quota of
-    /// the file's conversation. The caller drops the reservation after the write.
-    pub fn reserve(&self, engine: &Engine) -> Result<Reservation> {
+    fn reserve(&self, engine: &Engine) -> Result<Reservation> {
         let Self { open, offset, length, is_terminal, charged_to } = *self;
         engine.check_cap(is_terminal, || Ok(stat_file(open)?.size), self.end()?)?;
         engine.check_disk(length)?;
         let charged = engine.options.quota.and_then(|_| charged_to());
         let Some(id) = charged else { return Ok(Reservation::default()) };
         let stat = stat_file(open)?;
-        engine.reserve(&id, growth_of_write(open, &stat, offset.unwrap_or(stat.size), length)?)
+        let offset = offset.unwrap_or(stat.size);
+        reserve_bytes(engine, &id, growth_of_write(open, &stat, offset, length)?)
     }
 }
 
-impl Engine {
-    /// Reserves `growth` bytes below the quota of the conversation `id`. If necessary, removes the
-    /// oldest outputs.
-    pub fn reserve(&self, id: &Component, growth: u64) -> Result<Reservation> {
-        if self.options.quota.is_none() || growth == 0 {
-            return Ok(Reservation::default());
-        }
-        // If the conversation has been removed, only unnamed files of it can remain.
-        let conversation = match self.conversation(id) {
-            Err(EngineError::NotFound) => None,
-            found => Some(found?),
-        };
-        let conversation = conversation.as_deref();
-        let request = RoomRequest { id, conversation, growth, partly: false };
-        let reserved = reserve_part(self, &request)?;
-        if reserved.bytes() < growth { Err(over_quota(self)) } else { Ok(reserved) }
-    }
+/// A change that takes room.
+///
+/// - `Bytes`: a number of bytes in a conversation
+/// - `Write`: bytes of an open file, which also need free space on the disk, and must stay below
+///   the cap of the file. A new length without bytes needs only the latter.
+/// - `Move`: a file or directory that is moved to another conversation
+#[expect(missing_debug_implementations, reason = "it holds functions")]
+pub enum Growth<'a> {
+    Bytes(&'a Component, u64),
+    Write(PlannedWrite<'a>),
+    Move { from: &'a Component, path: &'a RelPath, to: &'a Component },
+}
 
-    /// Reserves room for the file or directory at `path` of the conversation `from`, which is moved
-    /// to the conversation `to`.
-    pub fn reserve_move(
-        &self,
-        from: &Component,
-        path: &RelPath,
-        to: &Component,
-    ) -> Result<Reservation> {
-        if self.options.quota.is_none() || from == to {
-            return Ok(Reservation::default());
+/// Something that was removed, truncated or moved.
+///
+/// - `open`: the descriptors of a file that has lost its name. It still counts until they are
+///   closed.
+/// - `output`: the size and the last record of an output that a user removed
+#[derive(Debug, Default)]
+pub struct Freed {
+    pub open: Vec<Weak<File>>,
+    pub output: Option<(u64, Option<Record>)>,
+}
+
+impl Engine {
+    /// Checks the limits that a change must keep, and reserves its room below the quota of the
+    /// conversation. If necessary, removes the oldest outputs. The caller drops the reservation
+    /// after the change.
+    pub fn reserve(&self, growth: Growth<'_>) -> Result<Reservation> {
+        match growth {
+            Growth::Bytes(id, bytes) => reserve_bytes(self, id, bytes),
+            Growth::Write(write) => write.reserve(self),
+            Growth::Move { from, to, .. } if self.options.quota.is_none() || from == to => {
+                Ok(Reservation::default())
+            }
+            Growth::Move { from, path, to } => {
+                allow_slow()?;
+                let from = self.conversation(from)?;
+                reserve_bytes(self, to, Usage::of_path(&from, path)?.bytes)
+            }
         }
-        allow_slow()?;
-        let from = self.conversation(from)?;
-        self.reserve(to, Usage::of_path(&from, path)?.bytes)
     }
 
     /// Checks that an artifact of `size` bytes, which will end at the offset `end`, stays below its
     /// cap. An artifact that does not grow may exceed the cap.
-    pub fn check_cap(
+    pub(crate) fn check_cap(
         &self,
         is_terminal: impl FnOnce() -> bool,
         size: impl FnOnce() -> Result<u64>,
@@ -133,20 +141,20 @@ impl Engine {
     /// Checks that `length` more bytes leave enough free space on the disk. If necessary, clears
     /// the cache of texts, and then removes the oldest outputs.
     pub fn check_disk(&self, length: u64) -> Result<()> {
-        if fitting_on_disk(self, length, true)? < length {
-            Err(EngineError::DiskNearlyFull(self.options.min_free))
-        } else {
-            Ok(())
-        }
+        check_disk(self, length, true)
     }
 
-    /// Records that something of the conversation was removed, truncated or moved. A file that has
-    /// lost its name still counts until the descriptors `open` are closed.
-    pub fn freed(&self, conversation: &Component, open: Vec<Weak<File>>) {
+    /// Records what a change of the conversation `id` has freed, and notifies the hosts that share
+    /// the conversation.
+    pub fn freed(&self, id: &Component, Freed { open, output }: Freed) {
         if !open.is_empty() {
-            self.space.quotas.unlinked(conversation, open);
+            self.space.quotas.unlinked(id, open);
         }
-        self.space.quotas.freed(conversation);
+        self.space.quotas.freed(id);
+        self.changed(id, None);
+        if let Some((bytes, record)) = output {
+            self.counting.deleted(id, bytes, record);
+        }
     }
 
     /// Writes a file for each of the `tools`, and then replaces the index. The room for the index
@@ -217,6 +225,31 @@ pub(crate) fn fitting_on_disk(engine: &Engine, length: u64, may_go: bool) -> Res
     engine.space.disk.spend(length, make_room)
 }
 
+/// Checks that `length` more bytes leave enough free space on the disk, as [`fitting_on_disk`]
+/// does.
+pub(crate) fn check_disk(engine: &Engine, length: u64, may_go: bool) -> Result<()> {
+    match fitting_on_disk(engine, length, may_go)? {
+        fits if fits < length => Err(EngineError::DiskNearlyFull(engine.options.min_free)),
+        _ => Ok(()),
+    }
+}
+
+/// Reserves `growth` bytes below the quota of the conversation `id`.
+fn reserve_bytes(engine: &Engine, id: &Component, growth: u64) -> Result<Reservation> {
+    if engine.options.quota.is_none() || growth == 0 {
+        return Ok(Reservation::default());
+    }
+    // If the conversation has been removed, only unnamed files of it can remain.
+    let conversation = match engine.conversation(id) {
+        Err(EngineError::NotFound) => None,
+        found => Some(found?),
+    };
+    let conversation = conversation.as_deref();
+    let request = RoomRequest { id, conversation, growth, partly: false };
+    let reserved = reserve_part(engine, &request)?;
+    if reserved.bytes() < growth { Err(over_quota(engine)) } else { Ok(reserved) }
+}
+
 pub(crate) fn reserve_part(engine: &Engine, request: &RoomRequest<'_>) -> Result<Reservation> {
     engine.space.quotas.reserve(engine.options.quota, &engine.retention, request)
 }
@@ -231,7 +264,7 @@ pub(crate) fn reserve_file(
     length: u64,
 ) -> Result<Reservation> {
     engine.check_disk(length)?;
-    engine.reserve(conversation.id(), whole_blocks(length).max(LEAST))
+    reserve_bytes(engine, conversation.id(), whole_blocks(length).max(LEAST))
 }
 
 /// Checks the disk and reserves room for `length` more bytes in a log of `conversation`.
@@ -241,7 +274,7 @@ pub(crate) fn reserve_line(
     length: u64,
 ) -> Result<Reservation> {
     engine.check_disk(length)?;
-    engine.reserve(conversation.id(), length)
+    reserve_bytes(engine, conversation.id(), length)
 }
 
 #[cfg(test)]

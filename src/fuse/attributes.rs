@@ -19,7 +19,7 @@ use crate::{
     lookup, message_log, record, remote, write_once,
 };
 use ctxfs_core::model::{Component, Provenance};
-use ctxfs_engine::{FileLife as _, Reservation};
+use ctxfs_engine::{FileLife as _, Freed, Growth, PlannedWrite, Reservation};
 use ctxfs_store::{
     Dir, attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     stat_file,
@@ -227,14 +227,21 @@ pub(super) fn resize(
         }
     }
     let open = open_to_resize(fs, file, fh)?;
-    fs.engine.check_cap(|| file.is_log(), || Ok(stat_file(&open)?.size), size)?;
+    let write = PlannedWrite {
+        open: &open,
+        offset: Some(size),
+        length: 0,
+        is_terminal: &|| file.is_log(),
+        charged_to: &|| None,
+    };
+    fs.engine.reserve(Growth::Write(write))?;
     let mut life = file.life();
     life.noticed(&stat_file(&open)?, fs.engine.store().clock());
     open.set_len(size)?;
     let closed = life.resized(&stat_file(&open)?);
     drop(life);
     if let Some(id) = file.charged_to() {
-        fs.engine.freed(&id, Vec::new());
+        fs.engine.freed(&id, Freed::default());
     }
     if closed {
         drop(open);
@@ -363,7 +370,7 @@ impl ContextFs {
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let bytes = (name.len() + value.len()) as u64;
         let _room = match charged_to(&node) {
-            Some(conversation) => fs.engine.reserve(&conversation, bytes)?,
+            Some(conversation) => fs.engine.reserve(Growth::Bytes(&conversation, bytes))?,
             None => Reservation::default(),
         };
         let value = match (fs.engine.options().stored_rules(), str::from_utf8(value)) {

@@ -10,7 +10,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{RemovedContent, Reservation, SourceDir as _, SpecialName};
+use ctxfs_engine::{Freed, Growth, RemovedContent, Reservation, SourceDir as _, SpecialName};
 use ctxfs_store::{BLOCK, Dir, FileType};
 use ctxfs_view::Derived;
 
@@ -32,7 +32,7 @@ impl ContextFs {
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
         // On most disks, a directory takes one block.
         let _room = match parent.conversation() {
-            Some(conversation) => fs.engine.reserve(&conversation, BLOCK)?,
+            Some(conversation) => fs.engine.reserve(Growth::Bytes(&conversation, BLOCK))?,
             None => Reservation::default(),
         };
         dir.open()?.mkdir(name, mode)?;
@@ -206,7 +206,8 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
         Some(trace) => Some(trace),
         None => conversation.forget_locked(manifest, path)?,
     };
-    fs.engine.note_removed(conversation.id(), stat.size, record);
+    let output = Some((stat.size, record));
+    fs.engine.freed(conversation.id(), Freed { output, ..Freed::default() });
     held.release(fs);
     Ok(())
 }
@@ -214,8 +215,7 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
 pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<Component>) {
     let Some(id) = conversation else { return };
     let open = file.life().lost_name(id.clone());
-    fs.engine.freed(&id, open);
-    fs.engine.changed(&id, None);
+    fs.engine.freed(&id, Freed { open, output: None });
 }
 
 /// Removes the computed file or directory `name`. `kind` is the kind that the caller removes.

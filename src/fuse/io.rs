@@ -15,7 +15,7 @@ use crate::{
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::{EngineError, FileLife as _, PlannedWrite, reason_of_loss};
+use ctxfs_engine::{EngineError, FileLife as _, Freed, Growth, PlannedWrite, reason_of_loss};
 use ctxfs_store::{append_all, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
@@ -111,7 +111,7 @@ impl ContextFs {
             None
         } else {
             check_can_be_counted(fs, &write, flags)?;
-            Some(write.reserve(&fs.engine)?)
+            Some(fs.engine.reserve(Growth::Write(write))?)
         };
         let mut life = file.life();
         life.noticed(&stat_file(&handle.file)?, fs.engine.store().clock());
@@ -120,7 +120,7 @@ impl ContextFs {
         life.bytes.left_as(&stat_file(&handle.file)?);
         drop(life);
         if punches && let Some(id) = file.charged_to() {
-            fs.engine.freed(&id, Vec::new());
+            fs.engine.freed(&id, Freed::default());
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ fn write_file(
         is_terminal: &|| file.is_log(),
         charged_to: &|| file.charged_to(),
     };
-    let _room = write.reserve(&fs.engine)?;
+    let _room = fs.engine.reserve(Growth::Write(write))?;
     let mut life = file.life();
     life.noticed(&stat_file(&handle.file)?, fs.engine.store().clock());
     let done = if mode.appends() {

@@ -16,7 +16,7 @@ use crate::{
     lookup, message_log, process, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
-use ctxfs_engine::{Computed, DoorFile as _, Reservation, Share};
+use ctxfs_engine::{Computed, DoorFile as _, Growth, Reservation, Share};
 use ctxfs_store::{Dir, LEAST, stat_file};
 
 /// Cache lifetime of the attributes of a new file. The kernel needs them right after it created the
@@ -144,7 +144,7 @@ impl ContextFs {
 /// kernel looked it up.
 fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation> {
     let Some(conversation) = parent.conversation() else { return Ok(Reservation::default()) };
-    match fs.engine.reserve(&conversation, LEAST) {
+    match fs.engine.reserve(Growth::Bytes(&conversation, LEAST)) {
         Err(_) if parent.as_dir()?.open()?.stat(name).is_ok() => Ok(Reservation::default()),
         reserved => Ok(reserved?),
     }

@@ -19,7 +19,7 @@ use crate::life::RecordPlace;
 use crate::{FileNode, FsError, Life, Node, NodeKey, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
-use ctxfs_engine::{DoorFile as _, Engine, FileId, FileLife as _, Source, Version, present_record};
+use ctxfs_engine::{DoorFile as _, Engine, FileId, FileLife as _, Freed, Source, Version};
 use ctxfs_store::{
     Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, this_process,
 };
@@ -179,7 +179,7 @@ fn append_record(
     }
     life.noticed(&stat, fs.engine.store().clock());
     let manifest = Some(&held.manifest);
-    let mut record = present_record(&*life, &held.conversation, &held.path, &stat, manifest)?;
+    let mut record = life.present_record(&held.conversation, &held.path, &stat, manifest)?;
     if let Some(AttributeChange { before, sets_time }) = attributes {
         record = stat.with_new_attributes(before, *sets_time, record);
     }
@@ -473,8 +473,8 @@ fn follow_locked(
             generation = record.map(|record| record.generation);
         }
     }
-    fs.engine.freed(&home.conversation, Vec::new());
-    fs.engine.freed(&here.0, Vec::new());
+    fs.engine.freed(&home.conversation, Freed::default());
+    fs.engine.freed(&here.0, Freed::default());
     note_moved(node, Some(here), generation)
 }
 

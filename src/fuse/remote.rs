@@ -21,7 +21,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{DoorFile as _, Engine, EngineError, FileId, RemoteFile};
+use ctxfs_engine::{DoorFile as _, Engine, EngineError, FileId, Freed, Growth, RemoteFile};
 use ctxfs_store::{Conversation, FarArtifact, LEAST, Rename, RenameOutcome, Stat, read_full_at};
 
 pub(super) type Attribute = (OsString, Vec<u8>);
@@ -98,7 +98,7 @@ pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()
     allow_slow()?;
     let (id, far) = artifact(&fs.engine, file)?;
     let open = RemoteFile::open(fs.engine.options(), &id, &far);
-    let _room = fs.engine.reserve(&id, far.stat.size)?;
+    let _room = fs.engine.reserve(Growth::Bytes(&id, far.stat.size))?;
     let conversation = fs.engine.conversation(&id)?;
     let has_come = far.bring_here(&conversation, open.file()?)?;
     use_local_file(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
@@ -135,7 +135,7 @@ fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
             Vec::new()
         }
     };
-    let _room = fs.engine.reserve(&id, LEAST)?;
+    let _room = fs.engine.reserve(Growth::Bytes(&id, LEAST))?;
     let conversation = fs.engine.conversation(&id)?;
     let has_begun = far.begin_empty(&conversation, attributes)?;
     use_local_file(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
@@ -161,7 +161,8 @@ pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
     let conversation = fs.engine.conversation(&id)?;
     let manifest = fs.lock_manifest(&conversation)?;
     let record = conversation.forget_locked(&manifest, &far.path)?;
-    fs.engine.note_removed(&id, far.stat.size, record);
+    let output = Some((far.stat.size, record));
+    fs.engine.freed(&id, Freed { output, ..Freed::default() });
     drop(manifest);
     *file.link.lock() = None;
     fs.compact(&conversation);

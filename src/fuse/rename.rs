@@ -13,7 +13,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{DirPlace, DoorFile as _, Reservation, SourceDir as _};
+use ctxfs_engine::{DirPlace, DoorFile as _, Freed, Growth, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
 use ctxfs_store::{Stat, message};
 
@@ -95,7 +95,7 @@ impl ContextFs {
         fs.nodes.forget(node.ino, 1);
         for end in [&from, &to] {
             if let Some(id) = end.conversation() {
-                fs.engine.changed(&id, None);
+                fs.engine.freed(&id, Freed::default());
             }
         }
         done
@@ -296,8 +296,6 @@ impl<'a> PlannedRename<'a> {
         (before, after): (&RelPath, &RelPath),
         stats: &[Option<Stat>; 2],
     ) -> Result<()> {
-        fs.engine.freed(held.source.id(), Vec::new());
-        fs.engine.freed(held.target.id(), Vec::new());
         let from = Mover { node: self.node, path: before, before: stats[0].as_ref() };
         let over = |node| Mover { node, path: after, before: stats[1].as_ref() };
         let swapped = self.swapped().is_some();
@@ -347,7 +345,7 @@ impl<'a> PlannedRename<'a> {
         let moved = [(Some(node), &source, &target), (self.swapped(), &target, &source)];
         for (node, from, to) in moved {
             if let Some((_, path)) = node.and_then(|node| node.place()) {
-                reserved.push(fs.engine.reserve_move(from, &path, to)?);
+                reserved.push(fs.engine.reserve(Growth::Move { from, path: &path, to })?);
             }
         }
         Ok(reserved)

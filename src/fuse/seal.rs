@@ -101,8 +101,7 @@ impl FailedSeals {
 fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
     let result = match &job {
         SealJob::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
-        SealJob::Follow(node) => follow(fs, node),
-        SealJob::Seal(_) | SealJob::Analyse(_) => seal(fs, &job, ending),
+        SealJob::Follow(_) | SealJob::Seal(_) | SealJob::Analyse(_) => seal(fs, &job, ending),
     };
     let result = match result {
         Err(error) if matches!(error.errno().0, libc::ENOENT | libc::ESTALE) => {
@@ -140,32 +139,24 @@ fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     record::record_as(fs, node, Life::noted_live, |_| ())
 }
 
-fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
-    let file = node.as_file()?;
-    if !file.is_artifact() {
-        return Ok(JobResult::Done);
-    }
-    let Some(open) = file.any_open() else { return Ok(JobResult::Done) };
-    let end = file.life().end();
-    let goes_on = source(file).follow(&fs.engine, &open, end)?;
-    let again = || JobResult::Again(SealJob::Follow(Arc::clone(node)));
-    Ok(if goes_on { again() } else { JobResult::Done })
-}
-
-/// Takes the next step in sealing the file of `job`: the step that seals it, or one that continues
-/// its analysis.
+/// Takes the next step in sealing the file of `job`, unless the job is no longer due.
 fn seal(fs: &Shared, job: &SealJob, ending: bool) -> Result<JobResult> {
-    let (node, seals) = (job.node(), matches!(job, SealJob::Seal(_)));
+    let node = job.node();
     let file = node.as_file()?;
-    let is_due = {
+    let (has_writers, is_unsealed) = {
         let life = file.life();
-        let is_unsealed = life.is_unsealed();
-        if seals { is_unsealed && !life.has_writers() } else { !is_unsealed && !ending }
+        (life.has_writers(), life.is_unsealed())
+    };
+    let is_due = match job {
+        SealJob::NoteLive(_) => false,
+        SealJob::Follow(_) => has_writers && file.is_artifact(),
+        SealJob::Seal(_) => !has_writers && is_unsealed,
+        SealJob::Analyse(_) => !is_unsealed && !ending,
     };
     if !is_due {
         return Ok(JobResult::Done);
     }
-    if seals {
+    if matches!(job, SealJob::Seal(_)) {
         record::settle_moved(fs, node)?;
     }
     Ok(match source(file).seal(&fs.engine, &Sealing { fs, node, file, ending })? {
@@ -186,6 +177,9 @@ struct Sealing<'a> {
 
 impl SealedFile for Sealing<'_> {
     fn open(&self) -> EngineResult<Option<Arc<File>>> {
+        if self.file.life().has_writers() {
+            return Ok(self.file.any_open());
+        }
         let open = Arc::new(self.file.open(OFlags::RDONLY | OFlags::NOATIME)?);
         if self.file.life().is_mapped() {
             // A sealed artifact must not change. If the mount is ending, the next one marks this

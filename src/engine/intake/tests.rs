@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::quota::fixture::of_new_conversation;
-use crate::{EngineOptions, MessageWriter, Redaction, Replace, StandInRequest};
+use crate::{EngineOptions, Freed, MessageWriter, Redaction, Replace, StandInRequest};
 use ctxfs_core::model::Limits;
 use ctxfs_core::redact::{SETS, SecretRules};
 use ctxfs_store::Store;
@@ -63,7 +63,7 @@ impl Fixture {
     /// Removes a file in the same way as a door.
     fn remove(&self, name: &str) {
         fs::remove_file(self.path(name)).unwrap();
-        self.engine.freed(self.conversation.id(), Vec::new());
+        self.engine.freed(self.conversation.id(), Freed::default());
     }
 
     fn read(&self, output: &StoredOutput) -> Vec<u8> {

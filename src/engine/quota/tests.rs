@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::patience::{promptly, slowly};
 use crate::quota::fixture::of_new_conversation;
-use crate::{Engine, EngineError, EngineOptions};
+use crate::{Engine, EngineError, EngineOptions, Freed};
 use ctxfs_store::Store;
 
 /// Several engines over one store. Each of them stands for a process.
@@ -37,7 +37,7 @@ impl Processes {
     /// Requests room as if something had just been removed.
     fn reserve(&self, process: usize, growth: u64) -> u64 {
         let engine = &self.engines[process];
-        engine.freed(self.conversation.id(), Vec::new());
+        engine.freed(self.conversation.id(), Freed::default());
         crate::space::reserve_part(engine, &self.request(growth, false)).unwrap().bytes()
     }
 }
@@ -109,7 +109,7 @@ fn what_is_granted_is_granted_once() {
     let total: u64 = taken.iter().map(Reservation::bytes).sum();
     assert!(total <= ROOM + 4096 && total > ROOM - 8192, "{total}");
     drop(taken);
-    engine.freed(processes.conversation.id(), Vec::new());
+    engine.freed(processes.conversation.id(), Freed::default());
     assert_eq!(take().bytes(), 4096, "nothing was written");
 }
 
@@ -169,7 +169,8 @@ fn what_is_unlinked_and_open_counts() {
     assert_eq!(processes.reserve(0, 500_000), 0);
     fs::remove_file(path).unwrap();
     let engine = &processes.engines[0];
-    engine.freed(processes.conversation.id(), vec![Arc::downgrade(&file)]);
+    let open = vec![Arc::downgrade(&file)];
+    engine.freed(processes.conversation.id(), Freed { open, output: None });
     assert_eq!(processes.reserve(0, 500_000), 0, "it is still open");
     drop(file);
     assert_eq!(processes.reserve(0, 500_000), 500_000);
