@@ -15,7 +15,7 @@ use ctxfs_store::Stat;
 ///
 /// - `is_log`: true for the log of a terminal, whose text has no escape sequences
 /// - `is_fixed`: true for remote bytes and for a shared log, which do not change
-struct Analysed<'a> {
+pub(crate) struct Analysed<'a> {
     engine: &'a Engine,
     state: &'a SourceState,
     file: FileRef<'a>,
@@ -70,44 +70,9 @@ impl Snapshot {
     }
 }
 
-/// Analyses `file`, which is open as `open`, until `expired` returns true. Makes at least one step,
-/// and continues where an earlier call stopped. Returns the analysis once it is complete.
-pub(crate) fn analyse_open(
-    engine: &Engine,
-    file: &Arc<dyn DoorFile>,
-    open: &File,
-    expired: &dyn Fn() -> bool,
-) -> Result<Option<Analysis>> {
-    let found = Analysed::of(engine, &**file, open).current(expired)?;
-    Ok(found.whole.then(|| (*found.analysis).clone()))
-}
-
-/// Analyses the next step of a file that is being written, is open as `open`, and ends at `end`.
-/// Returns true if another step should follow at once.
-///
-/// Does nothing if less than a quarter of a step is left. Also does nothing if keeping the state of
-/// this analysis would evict the state of another file of the conversation, because each step would
-/// then start over. Sealing analyses such a file once.
-pub(crate) fn follow_open(
-    engine: &Engine,
-    file: &Arc<dyn DoorFile>,
-    open: &File,
-    end: u64,
-) -> Result<bool> {
-    let following = Analysed::of(engine, &**file, open);
-    let seen = following.state.tracker.read(Analyzer::seen);
-    let can_be_kept = || seen > 0 || engine.kept_analyses.has_room(following.conversation.as_ref());
-    if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
-        return Ok(false);
-    }
-    let (rewrites, _) = following.rewrites()?;
-    let (_, whole) = following.analyse(end, &|| true)?;
-    // If other processes write too, each step starts over, so no step follows.
-    Ok(!whole && following.rewrites()?.0 == rewrites)
-}
-
 impl<'a> Analysed<'a> {
-    fn of(engine: &'a Engine, file: &'a dyn DoorFile, open: &'a File) -> Self {
+    /// Returns the local file `file`, which is open as `open`.
+    pub(crate) fn of(engine: &'a Engine, file: &'a dyn DoorFile, open: &'a File) -> Self {
         let place = file.place();
         Self {
             engine,
@@ -118,6 +83,32 @@ impl<'a> Analysed<'a> {
             is_fixed: false,
             record: None,
         }
+    }
+
+    /// Analyses by at least one step and until `expired` returns true. Returns the analysis once it
+    /// is complete. Continues from an earlier call.
+    pub(crate) fn complete(&self, expired: &dyn Fn() -> bool) -> Result<Option<Analysis>> {
+        let found = self.current(expired)?;
+        Ok(found.whole.then(|| (*found.analysis).clone()))
+    }
+
+    /// Analyses the next step of a file that is being written and ends at `end`. Returns true if
+    /// another step should follow at once.
+    ///
+    /// Does nothing if less than a quarter of a step is left. Also does nothing if keeping the
+    /// state of this analysis would evict the state of another file of the conversation, because
+    /// each step would then start over. Sealing analyses such a file once.
+    pub(crate) fn follow(&self, end: u64) -> Result<bool> {
+        let seen = self.state.tracker.read(Analyzer::seen);
+        let kept = &self.engine.kept_analyses;
+        let can_be_kept = || seen > 0 || kept.has_room(self.conversation.as_ref());
+        if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
+            return Ok(false);
+        }
+        let (rewrites, _) = self.rewrites()?;
+        let (_, whole) = self.analyse(end, &|| true)?;
+        // If other processes write too, each step starts over, so no step follows.
+        Ok(!whole && self.rewrites()?.0 == rewrites)
     }
 
     fn current(&self, expired: &dyn Fn() -> bool) -> Result<AnalysisSoFar> {

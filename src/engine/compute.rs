@@ -72,8 +72,11 @@ impl Recipe {
             }
             Base::Nothing | Base::File(_) | Base::Door(_) => return Ok(Version::default()),
         };
-        if asks && self.reader().is_some() {
-            engine.others().ask_before_gathering(dir)?;
+        if asks
+            && self.reader().is_some()
+            && let Some(id) = dir.place()?.conversation()
+        {
+            engine.others().ask_for_outputs(id)?;
         }
         match self {
             Self::Manifest(reader) => manifest::version(engine, dir, reader),

@@ -9,9 +9,10 @@ use quick_cache::sync::Cache as RecentCache;
 use crate::answers::unkept::UnkeptAnswers;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
-    Analyses, Client, Counters, Counting, EngineError, EngineOptions, FileId, FilterProcesses,
-    KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets, Shares, Space, Spool,
-    TextCache, ViewText, Watches, WorkerPool, check_disk, recent_cache, text_cache,
+    Analyses, Client, Counters, Counting, DescriptorBudget, EngineError, EngineOptions, FileId,
+    FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
+    Shares, Space, Spool, TextCache, ViewText, Watches, WorkerPool, enough_on_disk,
+    fitting_on_disk, recent_cache, text_cache,
 };
 use ctxfs_core::model::{Component, Counts};
 use ctxfs_store::{Cache, Conversation, Store};
@@ -73,7 +74,7 @@ impl Engine {
     /// Opens the engine over `store`. Reads nothing and starts no thread.
     pub fn new(store: Store, options: EngineOptions) -> Arc<Self> {
         let options = Arc::new(options);
-        let descriptors = options.descriptor_budget();
+        let descriptors = DescriptorBudget::new(options.descriptors);
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
         let secrets = Secrets(options.redaction.clone());
         let cache = store.cache(options.disk_cache_bytes);
@@ -145,7 +146,8 @@ impl Engine {
     /// conversation `by`.
     pub fn spool(&self, by: Option<Component>) -> Spool<'_> {
         // No output is removed to make room for a text.
-        let room = |length| Ok(check_disk(self, length, false)?);
+        let room =
+            |length| Ok(enough_on_disk(self, fitting_on_disk(self, length, false)?, length)?);
         let held = self.memory.holder(Client { conversation: by, user: None });
         Spool::new(&self.cache, Box::new(room), held)
     }

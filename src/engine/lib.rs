@@ -87,7 +87,7 @@ pub use text::{Spool, ViewText};
 pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};
 
-pub(crate) use analysis::{analyse_open, follow_open};
+pub(crate) use analysis::Analysed;
 pub(crate) use computed::{BaseText, Callback, VERSION};
 pub(crate) use counting::Counting;
 pub(crate) use deadline::{LateSlot, ReadLimit, Timed, extended_deadline};
@@ -104,8 +104,8 @@ pub(crate) use show::view_sizes;
 pub(crate) use snapshot::{Snapshot, basis_of_sizes};
 pub(crate) use source::{LiveFiles, facts_number, is_message_log, keyed_hash};
 pub(crate) use space::{
-    Space, check_disk, fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_line,
-    reserve_part,
+    Space, enough_on_disk, fitting_below_cap, fitting_on_disk, over_quota, reserve_file,
+    reserve_line, reserve_part,
 };
 pub(crate) use stored::{StoredDir, StoredFile};
 pub(crate) use text::{TextCache, recent_cache, text_cache};

@@ -58,7 +58,7 @@ const SMALL: usize = 512;
 /// allows, and otherwise in an unnamed file.
 #[derive(Debug, Default)]
 pub struct UnfinishedMessage {
-    line: UnfinishedLine,
+    pub(crate) line: UnfinishedLine,
     held: Option<Share>,
     /// Room below the quota, reserved until the line is in the log. Until then, a measurement does
     /// not find the line.
@@ -66,10 +66,6 @@ pub struct UnfinishedMessage {
 }
 
 impl UnfinishedMessage {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty()
-    }
-
     fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
         let needs = self.line.needs(bytes).min(HELD);
         let by = || Client { conversation: Some(conversation.id().clone()), user: None };
@@ -117,7 +113,7 @@ impl OpenLog<'_> {
     /// Fails for any other line, which stays unfinished. If the writer `is_gone`, moves such a line
     /// to a file beside the log, unless the call is to be retried.
     pub(crate) fn end(&self, unfinished: &mut UnfinishedMessage, is_gone: bool) -> Result<()> {
-        if unfinished.is_empty() {
+        if unfinished.line.is_empty() {
             return Ok(());
         }
         let append = |batch: &Batch| self.append(batch);

@@ -111,11 +111,6 @@ impl EngineOptions {
         Place::below(&self.root(), &id.to_text(), path)
     }
 
-    /// Returns the maximum number of file descriptors for each use.
-    pub fn descriptor_budget(&self) -> DescriptorBudget {
-        DescriptorBudget::new(self.descriptors)
-    }
-
     /// Returns the secrets to mask in stored files, if they are masked.
     pub fn stored_rules(&self) -> Option<&SecretRules> {
         let redaction = self.redaction.as_ref().filter(|redaction| redaction.stored);
@@ -152,7 +147,7 @@ pub struct DescriptorBudget {
 
 impl DescriptorBudget {
     /// Divides `most` descriptors. If `most` is `None`, divides the limit of this process.
-    pub(crate) fn new(most: Option<u64>) -> Self {
+    pub fn new(most: Option<u64>) -> Self {
         let most = most.or_else(|| rustix::process::getrlimit(Resource::Nofile).current);
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
         let own = (most / 2).min(OWN);

@@ -33,9 +33,6 @@ impl Engine {
     /// Fetches the names in a directory that is about to be listed, if the directory is the root or
     /// may hold artifacts.
     pub fn ask_before_listing(&self, dir: &dyn SourceDir) -> Result<()> {
-        if self.options.other_hosts.is_none() {
-            return Ok(());
-        }
         let place = dir.place()?;
         match &place {
             DirPlace::Root => self.others().look(None, KNOWN).map(drop),
@@ -46,18 +43,6 @@ impl Engine {
 }
 
 impl Others<'_> {
-    /// Fetches the outputs of the conversation of `dir`. Called before computing a text that
-    /// gathers all outputs: a search or the manifest.
-    pub(crate) fn ask_before_gathering(self, dir: &dyn SourceDir) -> Result<()> {
-        if self.0.options.other_hosts.is_none() {
-            return Ok(());
-        }
-        match dir.place()?.conversation() {
-            Some(id) => self.ask_for_outputs(id),
-            None => Ok(()),
-        }
-    }
-
     pub fn ask_for_outputs(self, id: &Component) -> Result<()> {
         self.look(Some(id), KNOWN).map(drop)
     }

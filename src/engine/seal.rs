@@ -12,8 +12,8 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use crate::{
-    Counters, DoorFile, Engine, FileLife, FilePlace, Result, RewriteCount, Source, analyse_open,
-    follow_open, is_message_log, proportion, view_sizes,
+    Analysed, Counters, DoorFile, Engine, FileLife, FilePlace, Result, RewriteCount, Source,
+    is_message_log, proportion, view_sizes,
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{
@@ -96,7 +96,7 @@ impl Source {
 impl Sealing<'_> {
     fn follow(&self, end: u64) -> Result<SealStep> {
         let Some(open) = self.door.open()? else { return Ok(SealStep::Done) };
-        let goes_on = follow_open(self.engine, self.file, &open, end)?;
+        let goes_on = Analysed::of(self.engine, &**self.file, &open).follow(end)?;
         Ok(if goes_on { SealStep::Again } else { SealStep::Done })
     }
 
@@ -127,7 +127,7 @@ impl Sealing<'_> {
         if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
             return Ok(SealStep::Later(pause));
         }
-        let analysis = analyse_open(engine, file, &open, &|| true)?;
+        let analysis = Analysed::of(engine, &**file, &open).complete(&|| true)?;
         let is_whole = analysis.is_some();
         Ok(match self.record(&open, (rewrites, stat.local_file()), analysis)? {
             false => SealStep::Later(CHANGED_RETRY),
@@ -204,7 +204,7 @@ impl Sealing<'_> {
         // therefore continues to the end.
         let was_pushed_out = state.tracker.read(Analyzer::seen) == 0;
         let expired = || !was_pushed_out || door.is_ending();
-        let mut analysis = analyse_open(engine, file, &open, &expired)?;
+        let mut analysis = Analysed::of(engine, &**file, &open).complete(&expired)?;
         let Some((tokens, bytes)) = analysis.as_ref().map(|found| (found.tokens, found.bytes))
         else {
             let unchanged = state.rewrites(&open, clock)?.0 == rewrites;

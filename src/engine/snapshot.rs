@@ -115,7 +115,7 @@ impl Source {
         unfinished: &mut UnfinishedMessage,
         is_gone: bool,
     ) -> Result<()> {
-        if unfinished.is_empty() {
+        if unfinished.line.is_empty() {
             return Ok(());
         }
         let conversation = &self.stored_in(engine)?;

@@ -37,6 +37,12 @@ pub trait DoorFile: Send + Sync {
 
     fn state(&self) -> &SourceState;
 
+    /// Returns the conversation whose quota the file counts against. A file that has lost its name
+    /// still counts against its last conversation.
+    fn charged_to(&self) -> Option<Component> {
+        self.place().map(|(id, _)| id)
+    }
+
     /// Returns true if the bytes are not on this disk. Reading them may then wait for the network.
     fn is_far(&self) -> bool {
         false

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::sync::Weak;
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Engine, EngineError, Quotas, Reservation, Result, RoomRequest, allow_slow};
+use crate::{DoorFile, Engine, EngineError, Quotas, Reservation, Result, RoomRequest, allow_slow};
 use ctxfs_core::model::{Component, Record, RelPath};
 use ctxfs_store::{Conversation, LEAST, Usage, growth_of_write, stat_file, whole_blocks};
 
@@ -45,19 +45,14 @@ impl Allowance {
     }
 }
 
-/// A range of bytes that is about to be written or reserved in an open file. The functions are
-/// called only if a limit needs them.
-///
-/// - `offset`: the beginning of the range. `None` for the end of the file.
-/// - `charged_to`: returns the conversation whose quota the file counts against. A file without a
-///   name still counts against its last conversation.
-#[expect(missing_debug_implementations, reason = "it holds functions")]
+/// A range of bytes that is about to be written or reserved in a file, which is open as `open`. The
+/// range begins at `offset`, or at the end of the file if that is `None`.
+#[expect(missing_debug_implementations, reason = "a door's file has no `Debug`")]
 pub struct PlannedWrite<'a> {
+    pub file: &'a dyn DoorFile,
     pub open: &'a File,
     pub offset: Option<u64>,
     pub length: u64,
-    pub is_terminal: &'a dyn Fn() -> bool,
-    pub charged_to: &'a dyn Fn() -> Option<Component>,
 }
 
 impl PlannedWrite<'_> {
@@ -68,10 +63,11 @@ impl PlannedWrite<'_> {
     }
 
     fn reserve(&self, engine: &Engine) -> Result<Reservation> {
-        let Self { open, offset, length, is_terminal, charged_to } = *self;
+        let Self { file, open, offset, length } = *self;
+        let is_terminal = || file.place().is_some_and(|(_, path)| path.is_terminal());
         engine.check_cap(is_terminal, || Ok(stat_file(open)?.size), self.end()?)?;
         engine.check_disk(length)?;
-        let charged = engine.options.quota.and_then(|_| charged_to());
+        let charged = engine.options.quota.and_then(|_| file.charged_to());
         let Some(id) = charged else { return Ok(Reservation::default()) };
         let stat = stat_file(open)?;
         let offset = offset.unwrap_or(stat.size);
@@ -85,7 +81,7 @@ impl PlannedWrite<'_> {
 /// - `Write`: bytes of an open file, which also need free space on the disk, and must stay below
 ///   the cap of the file. A new length without bytes needs only the latter.
 /// - `Move`: a file or directory that is moved to another conversation
-#[expect(missing_debug_implementations, reason = "it holds functions")]
+#[expect(missing_debug_implementations, reason = "a door's file has no `Debug`")]
 pub enum Growth<'a> {
     Bytes(&'a Component, u64),
     Write(PlannedWrite<'a>),
@@ -141,7 +137,7 @@ impl Engine {
     /// Checks that `length` more bytes leave enough free space on the disk. If necessary, clears
     /// the cache of texts, and then removes the oldest outputs.
     pub fn check_disk(&self, length: u64) -> Result<()> {
-        check_disk(self, length, true)
+        enough_on_disk(self, fitting_on_disk(self, length, true)?, length)
     }
 
     /// Records what a change of the conversation `id` has freed, and notifies the hosts that share
@@ -225,13 +221,10 @@ pub(crate) fn fitting_on_disk(engine: &Engine, length: u64, may_go: bool) -> Res
     engine.space.disk.spend(length, make_room)
 }
 
-/// Checks that `length` more bytes leave enough free space on the disk, as [`fitting_on_disk`]
-/// does.
-pub(crate) fn check_disk(engine: &Engine, length: u64, may_go: bool) -> Result<()> {
-    match fitting_on_disk(engine, length, may_go)? {
-        fits if fits < length => Err(EngineError::DiskNearlyFull(engine.options.min_free)),
-        _ => Ok(()),
-    }
+/// Fails unless `length` bytes are among those that fit on the disk.
+pub(crate) fn enough_on_disk(engine: &Engine, fits: u64, length: u64) -> Result<()> {
+    let missing = fits < length;
+    if missing { Err(EngineError::DiskNearlyFull(engine.options.min_free)) } else { Ok(()) }
 }
 
 /// Reserves `growth` bytes below the quota of the conversation `id`.

@@ -19,7 +19,7 @@ use crate::{
     lookup, message_log, record, remote, write_once,
 };
 use ctxfs_core::model::{Component, Provenance};
-use ctxfs_engine::{FileLife as _, Freed, Growth, PlannedWrite, Reservation};
+use ctxfs_engine::{DoorFile as _, FileLife as _, Freed, Growth, PlannedWrite, Reservation};
 use ctxfs_store::{
     Dir, attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     stat_file,
@@ -227,13 +227,7 @@ pub(super) fn resize(
         }
     }
     let open = open_to_resize(fs, file, fh)?;
-    let write = PlannedWrite {
-        open: &open,
-        offset: Some(size),
-        length: 0,
-        is_terminal: &|| file.is_log(),
-        charged_to: &|| None,
-    };
+    let write = PlannedWrite { file, open: &open, offset: Some(size), length: 0 };
     fs.engine.reserve(Growth::Write(write))?;
     let mut life = file.life();
     life.noticed(&stat_file(&open)?, fs.engine.store().clock());

@@ -12,7 +12,7 @@ use crate::{Coherence, ContextFs, Fh, FsError, FsOptions, Ino, Result, Shared, n
 use ctxfs_engine::sync::RwLock;
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::workers::WorkerPool;
-use ctxfs_engine::{DoorStatus, Engine};
+use ctxfs_engine::{DescriptorBudget, DoorStatus, Engine};
 
 /// Number of threads for flushes to the disk and other slow work. A conversation may use all of
 /// them but one.
@@ -22,7 +22,7 @@ impl ContextFs {
     /// Creates a filesystem over the store of `engine` and starts its background threads. Does not
     /// read the store yet.
     pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
-        let descriptors = engine.options().descriptor_budget();
+        let descriptors = DescriptorBudget::new(engine.options().descriptors);
         let top = node::top(engine.store(), engine.options().only.as_ref(), descriptors.dirs)?;
         let handles = HandleTable::new(descriptors.handles);
         let shared = Arc::new(Shared {

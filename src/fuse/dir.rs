@@ -87,7 +87,9 @@ impl ContextFs {
             write_once::check_conversation(fs, &id)?;
             remote::check_empty(fs, &id, None)?;
             fs.engine.remove_conversation(&id).map_err(FsError::from)
-        } else if let Some(SpecialName::Bookkeeping) = special_name(fs, &parent, dir, name)? {
+        } else if let Some(SpecialName::Bookkeeping) =
+            fs.engine.special_name(&**dir, parent.is_top(), name)?
+        {
             Err(FsError::NotFound)
         } else {
             check_no_remote(fs, dir, name).and_then(|()| Ok(dir.open()?.rmdir(name)?))
@@ -131,21 +133,12 @@ pub(super) fn check_not_computed(
     dir: &DirNode,
     name: &OsStr,
 ) -> Result<()> {
-    match special_name(fs, parent, dir, name)? {
+    match fs.engine.special_name(dir, parent.is_top(), name)? {
         None | Some(SpecialName::Removed(_)) => Ok(()),
         // A real file with this name hides the view, so it is treated as an ordinary file.
         Some(SpecialName::View(_)) if fs.engine.stat(dir, name).is_ok() => Ok(()),
         Some(_) => Err(FsError::Computed),
     }
-}
-
-fn special_name(
-    fs: &Shared,
-    parent: &Node,
-    dir: &DirNode,
-    name: &OsStr,
-) -> Result<Option<SpecialName>> {
-    Ok(fs.engine.special_name(dir, parent.is_top(), name)?)
 }
 
 fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
@@ -231,7 +224,7 @@ fn remove_computed(
     kind: FileKind,
 ) -> Result<()> {
     use SpecialName::{Computed, Removed, Searches, View};
-    match (special_name(fs, parent, dir, name)?, kind) {
+    match (fs.engine.special_name(&**dir, parent.is_top(), name)?, kind) {
         (Some(Computed(_) | View(Derived::File(_))), FileKind::File)
         | (Some(Searches(_) | View(Derived::Dir(_))), FileKind::Directory) => Ok(()),
         (Some(Searches(_) | View(Derived::Dir(_))), FileKind::File) => Err(FsError::IsADirectory),

@@ -158,19 +158,8 @@ impl FileNode {
         self.life().any_open()
     }
 
-    /// Returns the conversation whose quota the file counts against: the conversation that contains
-    /// it, or if it has lost its name, the last one that contained it.
-    pub(crate) fn charged_to(&self) -> Option<Component> {
-        let here = self.link.get().and_then(|link| link.conversation());
-        here.or_else(|| self.life().charged_to())
-    }
-
     pub(crate) fn is_artifact(&self) -> bool {
         self.place().is_some_and(|(_, path)| path.is_artifact())
-    }
-
-    pub(crate) fn is_log(&self) -> bool {
-        self.place().is_some_and(|(_, path)| path.is_terminal())
     }
 
     pub(crate) fn is_message_log(&self) -> bool {
@@ -204,6 +193,11 @@ impl DoorFile for FileNode {
 
     fn state(&self) -> &SourceState {
         &self.state
+    }
+
+    fn charged_to(&self) -> Option<Component> {
+        let here = self.link.get().and_then(|link| link.conversation());
+        here.or_else(|| self.life().charged_to())
     }
 
     fn is_far(&self) -> bool {

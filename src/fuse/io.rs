@@ -15,7 +15,9 @@ use crate::{
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::{EngineError, FileLife as _, Freed, Growth, PlannedWrite, reason_of_loss};
+use ctxfs_engine::{
+    DoorFile as _, EngineError, FileLife as _, Freed, Growth, PlannedWrite, reason_of_loss,
+};
 use ctxfs_store::{append_all, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
@@ -100,13 +102,8 @@ impl ContextFs {
         }
         let file = handle.node.as_file()?;
         let punches = flags.contains(FallocateFlags::PUNCH_HOLE);
-        let write = PlannedWrite {
-            open: &handle.file,
-            offset: Some(offset),
-            length,
-            is_terminal: &|| file.is_log(),
-            charged_to: &|| file.charged_to(),
-        };
+        let (offset_of, open) = (Some(offset), &handle.file);
+        let write = PlannedWrite { file: &**file, open, offset: offset_of, length };
         let _room = if punches {
             None
         } else {
@@ -152,13 +149,8 @@ fn write_file(
     bytes: &[u8],
     mode: OpenMode,
 ) -> Result<u64> {
-    let write = PlannedWrite {
-        open: &handle.file,
-        offset: (!mode.appends()).then_some(offset),
-        length: bytes.len() as u64,
-        is_terminal: &|| file.is_log(),
-        charged_to: &|| file.charged_to(),
-    };
+    let (from, length) = ((!mode.appends()).then_some(offset), bytes.len() as u64);
+    let write = PlannedWrite { file, open: &handle.file, offset: from, length };
     let _room = fs.engine.reserve(Growth::Write(write))?;
     let mut life = file.life();
     life.noticed(&stat_file(&handle.file)?, fs.engine.store().clock());

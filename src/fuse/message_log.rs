@@ -45,13 +45,9 @@ pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Res
     if is_another { Ok(()) } else { end(fs, handle, false) }
 }
 
-/// Finishes the line of a released handle. If the line is not a message, it is stored beside the
-/// log.
-pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
-    end(fs, handle, true)
-}
-
-fn end(fs: &Shared, handle: &FileHandle, is_gone: bool) -> Result<()> {
+/// Ends the unfinished line. If the writer `is_gone` and the line is not a message, the line is
+/// stored beside the log.
+pub(super) fn end(fs: &Shared, handle: &FileHandle, is_gone: bool) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
     let log = source(handle.node.as_file()?);
     Ok(log.end_message(&fs.engine, &handle.file, &mut pending.unfinished, is_gone)?)

@@ -276,7 +276,7 @@ fn opened(
 
 pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
     let left = match fs.handles.get(fh)? {
-        Handle::File(handle) if handle.writes => message_log::leave(fs, &handle),
+        Handle::File(handle) if handle.writes => message_log::end(fs, &handle, true),
         _ => Ok(()),
     };
     // The handle stays in the table until its last line is finished.
@@ -308,7 +308,7 @@ pub(super) fn release_closed(fs: &Shared) {
         match handle {
             // After the mount has ended, every descriptor is closed.
             Handle::File(file) if file.writes && file.last_close.lock().is_some() => {
-                let left = message_log::leave(fs, &file);
+                let left = message_log::end(fs, &file, true);
                 if let Err(error) = left.and(writer_gone(fs, file)) {
                     tracing::warn!(%error, "an open file was not released");
                 }
