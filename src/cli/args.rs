@@ -108,8 +108,8 @@ pub(crate) enum Command {
 ///
 /// Settings come from `/etc/ctxfs.toml`, `ctxfs.toml` in `$XDG_CONFIG_HOME/ctxfs` (or else
 /// `~/.config/ctxfs`), `ctxfs.toml` in the store, the file given with --config, environment
-/// variables and flags. Later ones override earlier ones. The store's file cannot contain a setting
-/// that sends data, names keys or grants a right. The output is a valid settings file.
+/// variables and flags. Later ones override earlier ones. In the store's file, settings that send
+/// data, name keys or grant a right are ignored. The output is a valid settings file.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// Print the limits for the outputs of this tool, given as `server/tool` or `tool`.

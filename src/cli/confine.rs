@@ -298,7 +298,7 @@ fn restrict(rules: RulesetCreated) -> anyhow::Result<Option<i32>> {
     }
 }
 
-/// Returns the restrictions in effect for this thread, and tries forbidden operations to find them.
+/// Returns the restrictions in effect for this thread. Tries forbidden operations to find them.
 /// `landlock` is the version of Landlock, if it was applied.
 pub(crate) fn confinement(landlock: Option<i32>) -> Confinement {
     Confinement {

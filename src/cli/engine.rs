@@ -53,7 +53,7 @@ pub(crate) fn open(store: ctxfs_store::Store, options: EngineOptions) -> Arc<Eng
     Engine::new(store, EngineOptions { other_messages: Some(other_messages), ..options })
 }
 
-/// Returns the language models. Sends no request and reads no key before a question needs one.
+/// Returns the language models. Reads keys and sends requests only once a question needs a model.
 pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
     let settings = settings.extraction()?;
     let timeout = settings.timeout;

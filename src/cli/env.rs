@@ -31,7 +31,7 @@ const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
 /// The environment, read once. Directories are absolute. `home` is `$HOME`, or else the home
 /// directory in the password database. `links` is true if the terminal shows links (OSC 8).
-/// `settings` has the variables of settings that are set and not empty.
+/// `settings` has the values of the environment variables for settings, except empty ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) root: bool,

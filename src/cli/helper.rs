@@ -64,8 +64,8 @@ pub(crate) enum Role {
     ProbeMount(#[serde(with = "path_text")] PathBuf),
 }
 
-/// The mount that a watchdog clears, and the bucket for which the watchdog may start a process. A
-/// spare watchdog clears the mount a moment after the other one.
+/// The mount that a watchdog clears, and the bucket for which the watchdog may start a process. If
+/// `spare` is true, the watchdog clears the mount a moment after the other watchdog.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Watch {
     #[serde(with = "path_text")]
@@ -84,9 +84,9 @@ pub(crate) struct Beside {
 }
 
 /// The logs of a command that has ended while other processes still write to its output. `logs`
-/// names the log of both streams, and with `--split` also the log of each stream. `cut` is the
-/// reason if the logs are incomplete already. If `discard` is true, the logs are removed unless
-/// bytes are added.
+/// names the log of both streams, and with `--split` also the log of each stream. If the logs are
+/// already incomplete, `cut` is the reason. If `discard` is true, the logs are removed unless bytes
+/// are added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KeptOutput {
     pub(crate) conversation: String,
@@ -170,9 +170,9 @@ impl Role {
     /// Prepares this process for its role. Sets the name that tools show for the process.
     ///
     /// A process that reads data from others closes all file descriptors except the standard ones.
-    /// A process that serves a socket until its end logs warnings. Such a process also ignores the
-    /// signals that a terminal or systemd sends to all processes of a mount, because its starter
-    /// may still need the process.
+    /// `StartBeside`, `LookBeside` and `AskBucket` log warnings. They also ignore the signals that
+    /// a terminal or systemd sends to all processes of a mount, because their starters may still
+    /// need them.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
         let _ = rustix::thread::set_name(self.names().1);
         if matches!(self, Self::LookBeside(_) | Self::AskBucket { .. } | Self::KeepOutput(_)) {
@@ -239,7 +239,7 @@ pub(crate) struct Children(Vec<std::thread::JoinHandle<()>>);
 impl Children {
     /// Waits for `child` on a separate thread. `socket` is the standard input of the child, which
     /// should end when the other end of the socket is closed. A child that still runs a second
-    /// later hangs or is stopped, and is killed.
+    /// after that is killed, because it hangs or is stopped.
     ///
     /// On kernels before 5.3, which have no pidfd, the child is not killed.
     pub(crate) fn add(&mut self, child: Child, socket: OwnedFd) -> io::Result<()> {

@@ -64,8 +64,8 @@ impl RunningPage {
         Ok(path)
     }
 
-    /// Returns the address of a conversation, or of the output at `path` in it. Returns `None` if
-    /// the page does not show the conversation.
+    /// Returns the address of the page, of the conversation `id`, or of the output at `path` in
+    /// that conversation. Returns `None` if the page does not show the conversation.
     pub(crate) fn address(&self, id: Option<&Component>, path: Option<&str>) -> Option<String> {
         let Some(id) = id.map(Component::to_text) else { return Some(self.url.clone()) };
         if self.only.as_ref().is_some_and(|only| *only != id) {
@@ -88,8 +88,8 @@ pub(crate) fn running(store: &Path, environment: &Environment) -> Option<Running
     pages.into_iter().find(|page| page.store == store && owner_lives(page.owner))
 }
 
-/// Prints the address of a conversation, or of an output in it, if a page shows it and the terminal
-/// is interactive.
+/// Prints the address of the page, of a conversation or of an output. Prints nothing if no running
+/// page shows it, or if the terminal is not interactive.
 pub(crate) fn print_link(
     context: &mut Context,
     store: &Path,

@@ -179,7 +179,8 @@ pub(crate) fn is_mounted(dir: &Path) -> bool {
     mount::mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.target == dir))
 }
 
-/// Makes `path` absolute, and resolves links as far as the path exists, as in the mount table.
+/// Makes `path` absolute, and resolves symbolic links in the part of it that exists. The mount
+/// table has paths in this form.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = absolute.ancestors().find_map(|above| {

@@ -386,8 +386,9 @@ impl ReceiveError {
     }
 }
 
-/// Copies standard input to `sink`, and then calls `finish`, unless writing to `sink` has failed.
-/// After an error, `sink` contains the part that was received before.
+/// Copies standard input to `sink`. Then calls `finish`, even after a failure to read, but not
+/// after a failure to write to `sink`. After an error, `sink` contains the part that was received
+/// before.
 pub(crate) fn receive<W: Write>(
     sink: &mut W,
     finish: impl FnOnce(&mut W) -> io::Result<()>,

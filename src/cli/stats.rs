@@ -1,5 +1,5 @@
-//! `ctxfs stats`: shows the number of stored and returned outputs, and the tokens that stand-ins
-//! saved.
+//! `ctxfs stats`: shows how many outputs were stored and read back, and how many tokens their
+//! stand-ins saved.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

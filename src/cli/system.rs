@@ -45,8 +45,8 @@ const LARGE: libc::c_int = 2 << 20;
 
 /// Makes all threads allocate from the same arena. With one arena for each thread, freed memory
 /// stays with its thread, and a server that has analysed some large outputs never shrinks again.
-/// Large allocations bypass the arena. In the arena, small allocations after a large one would keep
-/// it from shrinking.
+/// Large allocations bypass the arena, because small allocations after a large one would keep the
+/// arena from shrinking.
 ///
 /// Must be called before other threads are started.
 #[cfg(target_env = "gnu")]

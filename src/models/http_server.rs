@@ -125,8 +125,9 @@ impl Connection {
         state.since = Instant::now();
     }
 
-    /// Returns the key by which connections are closed, lowest first: a rank, and the time of the
-    /// last change of pace. Returns `None` if the connection must not be closed.
+    /// Returns the key by which connections are closed, lowest first: a rank, and the time at which
+    /// the connection became idle or began to send. Returns `None` if the connection must not be
+    /// closed.
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
         let state = self.state.lock();
         match state.pace {

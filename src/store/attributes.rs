@@ -185,7 +185,7 @@ pub(super) fn bytes_at(path: &OsStr) -> u64 {
     .sum()
 }
 
-/// Sets the attribute `name`. `flags` can require that it exists already or that it is new.
+/// Sets the attribute `name`. `flags` can require that the attribute exists, or that it is new.
 pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, name, value, flags)?)
 }

@@ -3,7 +3,7 @@
 //! the module `message`.
 //!
 //! The answers about an output are the lines of `history/answers/<digest>.jsonl`. `<digest>` is the
-//! BLAKE3 of the bytes of the output, which may have any name. The file is removed with the output.
+//! BLAKE3 of the bytes of the output, whatever its name. The file is removed with the output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

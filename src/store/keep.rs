@@ -18,16 +18,16 @@ pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
 
 const STEP: usize = 256;
 
-/// Returns, for a conversation, the function that evicts the local copies of its shared outputs.
-/// That function is used for one sweep.
+/// A function that takes the id of a conversation and returns the [`Evictor`] of its shared
+/// outputs. Each evictor is used for one sweep.
 pub type EvictorOf<'a> = dyn Fn(&Component) -> Evictor<'a> + 'a;
 
 /// The result of a sweep. A planned removal is in `removed` if it was done. Otherwise it is in
 /// `kept`, with the reason. If the sweep ended early, or a conversation could not be read, the
 /// remaining removals are in neither list.
 ///
-/// `plan` has the remaining room and the places that could not be read. The list of removals in it
-/// is empty.
+/// `plan` states how far the outputs may still grow, and the places that could not be read. Its
+/// list of removals is empty.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct SweepReport {

@@ -18,7 +18,7 @@
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record per line, appended; the last one for a path wins
 //!       .ctxfs-counts.jsonl         counts of outputs stored and read, one sum per line, appended
-//!       .ctxfs-room                 the room left below the quota since the last measurement
+//!       .ctxfs-room                 the quota, and the number of bytes left below it
 //!       .ctxfs-outputs              locked while the output of a message is stored
 //!       .ctxfs-gone-*               an artifact being removed
 //!       .ctxfs-come-*               a file that is arriving from another host

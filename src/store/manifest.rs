@@ -110,8 +110,8 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last record of each path that consists of `path` and the digits of an origin,
-    /// oldest first. Costs one `stat` if there are none.
+    /// Returns the last record of each path that is `path` with `~` and digits added to the name,
+    /// such as `x~3f09ab.txt` for `x.txt`, oldest first. Costs one `stat` if there are none.
     pub(super) fn with_digits(&self, path: &str) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.with_digits(path);
         Ok(StoredRecords::new(lines, self.path.clone()))

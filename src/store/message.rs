@@ -72,7 +72,7 @@ pub trait Host {
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
     /// Called before an output is stored, because storing may take long. If this returns an error,
-    /// the message is refused.
+    /// the message is refused. The default never returns an error.
     fn allow_storing(&self) -> Result<(), MessageError> {
         Ok(())
     }

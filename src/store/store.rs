@@ -253,7 +253,7 @@ impl Store {
 
     /// Removes a conversation that contains only the store's own files and a message log. If it
     /// contains anything else, returns false and does not change it. The caller must hold the lock
-    /// on the log, and must have checked that no message in it is shown.
+    /// on the log, and must have checked that readers see no message of the log.
     pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
         let dir = conversation.dir();
         let aside = layout::removing();

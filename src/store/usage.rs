@@ -1,5 +1,5 @@
-//! Disk space: the usage of a conversation, the growth caused by a write, and the room left below a
-//! quota.
+//! Disk space: the usage of a conversation, the growth caused by a write, and the number of bytes
+//! left below a quota.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -166,15 +166,15 @@ fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
 /// The number of bytes that may be written to a conversation before its usage is measured again.
 /// All processes share this number. It is locked while this value exists.
 ///
-/// The file contains two numbers: the quota, and the room left since the last measurement. If the
-/// file is removed, the usage is measured again.
+/// The file contains two numbers: the quota, and the number of bytes left below it. If the file is
+/// removed, the usage is measured again.
 #[derive(Debug)]
 pub struct SharedRoom(LockedFile);
 
 impl SharedRoom {
-    /// Locks the room of a conversation. If another process holds the lock, waits for it if
-    /// `may_wait` is true, and fails with EAGAIN otherwise. Returns `None` if the conversation is
-    /// gone.
+    /// Opens and locks this number for `conversation`. While another process holds the lock, waits
+    /// if `may_wait` is true, and fails with EAGAIN otherwise. Returns `None` if the conversation
+    /// is gone.
     pub fn lock(conversation: &Conversation, may_wait: bool) -> io::Result<Option<Self>> {
         let name = layout::ROOM.as_ref();
         let made = conversation.dir().create_file(name, OFlags::RDWR, layout::FILE_MODE);

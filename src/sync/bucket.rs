@@ -13,7 +13,7 @@
 //! | `frame` | single zstd frames |
 //! | `objects` | trait for the requests to a bucket, and their data |
 //! | `directory` | a bucket that is a directory on a local or mounted disk |
-//! | `url` | URLs of buckets, and a client for each kind of store |
+//! | `url` | URLs of buckets, and a client for each kind of object store |
 //! | `access` | requests, with retries and deadlines |
 //! | `identity` | id and format of a bucket |
 //! | `error` | errors |

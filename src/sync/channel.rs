@@ -33,7 +33,7 @@ const PIECE: usize = 256 << 10;
 /// Sends a document, together with the file descriptor `passed`, if any.
 ///
 /// A short document is sent in one piece, so several threads may send over the same socket. Fails
-/// with `WouldBlock` if the socket is full and does not block.
+/// with `WouldBlock` if the socket is non-blocking and full.
 pub fn send(
     to: &UnixStream,
     value: &impl Serialize,

@@ -16,7 +16,7 @@
 //! | `source` | files and messages opened for a push |
 //! | `apply` | changes of other hosts, applied to local files |
 //! | `sync` | push and pull of one conversation |
-//! | `look` | new and missing segments in the bucket |
+//! | `look` | looks: each look compares the segments in the bucket with the local ones |
 //! | `push` | publishing local changes |
 //! | `fetch`, `blocks`, `artifacts` | reading remote artifacts, and evicting local copies |
 //! | `messages` | merged message log of all hosts |

@@ -103,8 +103,8 @@ impl PageCatalog {
         ListedConversations { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
     }
 
-    /// Returns the known conversations that exist only on other hosts. Waits a short time for these
-    /// hosts.
+    /// Returns the known conversations that exist only on other hosts. Waits a short time for news
+    /// of other hosts.
     pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
         let ids = self.engine.others().conversations_elsewhere().unwrap_or_else(|error| {
             tracing::warn!("the conversations of other hosts cannot be listed: {error}");

@@ -1,7 +1,7 @@
 //! Formats text, numbers, sizes and times safely and readably.
 //!
-//! Text from outputs, names and messages is escaped as text. Each hidden character is shown by its
-//! code.
+//! Outputs, names and messages are escaped, so that they are shown as text. Each hidden character
+//! is shown as its code.
 
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};

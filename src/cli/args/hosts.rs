@@ -27,7 +27,7 @@ pub(crate) struct HookArgs {
     pub(crate) host: String,
 }
 
-/// Make an agent's host call `ctxfs hook`, or list the hosts.
+/// Configure an agent's host to call `ctxfs hook`, or list the hosts.
 ///
 /// Edits the settings of the host: adds the hook and the permission to read the mount. For Codex,
 /// also allows the sandbox to write to the store's directory of outputs. For Claude Code and Codex,
@@ -182,7 +182,8 @@ pub(crate) struct McpArgs {
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
     pub(crate) conversation: Option<String>,
 
-    /// Seconds that the server may take to answer; progress restarts the time. 0: no limit.
+    /// Seconds that the server may take to answer. Each progress message restarts the time. 0: no
+    /// limit.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "servers")]
     pub(crate) timeout: u64,
 
@@ -230,13 +231,13 @@ pub(crate) struct McpArgs {
 pub(crate) enum McpAction {
     /// Allow calls of tools in a light index without asking the user.
     ///
-    /// The rule is kept in `permissions.toml` in the store, and replaces one with the same pattern.
+    /// Keeps the rule in `permissions.toml` in the store. Replaces a rule with the same pattern.
     ///
     /// Examples: `ctxfs mcp allow github/create_issue`; `ctxfs mcp allow 'fs/*'`
     Allow(McpRuleArgs),
     /// Deny calls of tools in a light index without asking the user.
     ///
-    /// The rule is kept in `permissions.toml` in the store, and replaces one with the same pattern.
+    /// Keeps the rule in `permissions.toml` in the store. Replaces a rule with the same pattern.
     ///
     /// Example: `ctxfs mcp deny 'shell/*'`
     Deny(McpRuleArgs),
@@ -245,7 +246,7 @@ pub(crate) enum McpAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct McpRuleArgs {
-    /// Pattern of `server/tool`, or a risk: `read`, `write`, `execute`, `unknown`.
+    /// Pattern for `server/tool`, or a risk: `read`, `write`, `execute`, `unknown`.
     #[arg(value_name = "SERVER/TOOL")]
     pub(crate) pattern: String,
 }

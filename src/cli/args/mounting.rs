@@ -14,8 +14,8 @@ use crate::{SettingKey, settings::SettingValue};
 /// mount.
 #[derive(Debug, Args)]
 pub(crate) struct MountArgs {
-    /// Mountpoint; created if missing. `/dev/fd/N`, with --foreground, serves a mount that the
-    /// parent process made and whose file descriptor it passes on.
+    /// Mountpoint; created if missing. With --foreground, `/dev/fd/N` serves a mount that the
+    /// parent process made; N is the inherited file descriptor of the mount.
     ///
     /// Default: `/ctx` for root, or else `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`. Environment:
     /// `CTXFS_MOUNT`.
@@ -130,9 +130,9 @@ fn word(choice: Option<impl ValueEnum>) -> Option<SettingValue> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PassthroughMode {
-    /// If the kernel and the privileges allow it.
+    /// Read directly if the kernel and the privileges allow it.
     Auto,
-    /// Never.
+    /// Never read directly.
     Off,
 }
 
@@ -146,9 +146,9 @@ pub(crate) enum CoherenceMode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConfineMode {
-    /// To the extent that the kernel supports it.
+    /// Give up all unneeded access that the kernel can restrict.
     Auto,
-    /// Not at all.
+    /// Keep all access.
     Off,
 }
 

@@ -60,9 +60,9 @@ pub(crate) struct ImportArgs {
 
 /// Send changes of this host to the bucket that hosts share.
 ///
-/// The setting `url` in `[remote]` names the bucket. Sends files, messages, renames and removals
-/// since the last time. Outputs that are still being written are listed, and sent the next time.
-/// Exit status: 1 if anything was left out.
+/// The setting `url` in `[remote]` names the bucket. Sends the files, messages, renames and
+/// removals that the bucket does not have yet. Outputs that are still being written are listed, and
+/// sent the next time. Exit status: 1 if anything was left out.
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
     /// Conversations to send. Default: all in the store, and removals of conversations.
@@ -148,11 +148,11 @@ pub(crate) struct RemoteGcArgs {
 
 /// Remove an output everywhere, and delete its bytes from the bucket now.
 ///
-/// For a secret that was stored. Removes all outputs that ever had this path: sends their removal
-/// to all hosts, and deletes their bytes and records from the bucket and their files from this
-/// store, even renamed ones. Also deletes objects that no record names, once they are a day old.
-/// Lists the kinds of copies that are out of reach. After an interruption, the same command
-/// continues. Exit status: 1 if the bytes may still be in the bucket.
+/// For a secret that was stored. Removes all outputs that ever had this path, even if they were
+/// renamed later: sends their removal to all hosts, deletes their bytes and records from the
+/// bucket, and deletes their files from this store. Also deletes objects that no record names, once
+/// they are a day old. Lists the kinds of copies that are out of reach. After an interruption, the
+/// same command continues. Exit status: 1 if the bytes may still be in the bucket.
 ///
 /// For a secret in a message, remove its line from the log, then purge `history/messages.jsonl`.
 /// This deletes from the bucket all lines that are no longer in the log.

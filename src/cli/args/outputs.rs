@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{SettingKey, args::hosts::parse_host, env, hooks::Host, settings::SettingValue};
 
-/// The flag of commands that print paths, whose readers may see the mount elsewhere.
+/// The flag of commands that print paths. The readers of these paths may see the mount elsewhere.
 #[derive(Debug, Args)]
 pub(crate) struct ReaderArgs {
     /// Mountpoint as the reader sees it, for paths in the text.
@@ -69,7 +69,7 @@ pub(crate) struct PutArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) args: Option<String>,
 
-    /// Exit code of the call. For a failure, any code but 0, the stand-in shows more of the end.
+    /// Exit code of the call. If it is not 0, the stand-in shows more of the end of the output.
     #[arg(long, value_name = "CODE", allow_negative_numbers = true)]
     pub(crate) exit_code: Option<i32>,
 
@@ -128,10 +128,10 @@ pub(crate) enum PutFormat {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Layout {
-    /// In a conversation of the store, with views.
+    /// A file in a conversation of the store, with views.
     #[default]
     Context,
-    /// As the file `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`. Such files are
+    /// The file `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`. Such files are
     /// removed `$TOOL_OUTPUT_RETENTION_DAYS` days after they were written. With --conversation, the
     /// output is also stored in the store.
     ToolOutput,
@@ -165,10 +165,11 @@ pub(crate) struct LsArgs {
 
 /// Run a command, store its output as a log, and print the stand-in for the model.
 ///
-/// Both streams go to `artifacts/terminal/<id>.log` in order and at once; the log can be read and
-/// followed while the command runs. If standard output is a terminal, it also shows the output.
-/// Otherwise only the stand-in is printed, as by `put`, once the command has ended. Input and
-/// signals are passed on to the command. Later output of background processes goes to the log too.
+/// Both streams go to `artifacts/terminal/<id>.log`, in order and without delay, so the log can be
+/// read and followed while the command runs. If standard output is a terminal, it also shows the
+/// output. Otherwise only the stand-in is printed, as by `put`, once the command has ended. Input
+/// and signals are passed on to the command. Later output of background processes goes to the log
+/// too.
 ///
 /// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
 /// leaves too little room, the command continues. The log keeps the beginning and the end of the
@@ -222,7 +223,7 @@ pub(crate) struct RunArgs {
 
     /// If the output is within the limits, print it unchanged, and remove the log at the end.
     ///
-    /// While the command runs, its output is stored and can be read all the same.
+    /// While the command runs, its output is nevertheless stored, and can be read.
     #[arg(long, conflicts_with = "always")]
     pub(crate) discard_short: bool,
 

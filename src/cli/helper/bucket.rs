@@ -2,17 +2,18 @@
 //! and the keys, or to the directory that hosts share, and to no file of the store.
 //!
 //! ```text
-//! server or page (confined)       its starter                 ctxfs-remote
-//!   the first request
-//!     the end of a socket   ->     starts it with the socket -> confines itself
-//!     a socket for a request  ------------------------------>   a thread for it
-//!     the request (`remote::ProcessObjects`)  ------------->    answers it
+//! server or page (confined)       its starter                  ctxfs-remote
+//!   on the first request:
+//!     one end of a socket pair  ->   starts it with this end ->  confines itself
+//!   on each request:
+//!     a socket for the request  ----------------------------->   starts a thread
+//!     the request (`remote::ProcessObjects`)  --------------->   answers the request
 //! ```
 //!
-//! The first request starts the process. After the process has died, the first request after a
-//! pause starts it again. The process ends when the server ends. The starter of the process names
-//! the bucket on the command line. The starter for a server is a watchdog, which got the bucket
-//! before the server read the first byte of an output.
+//! After the process has died, the first request after a pause starts it again. The process ends
+//! when the server ends. The starter names the bucket on the command line of the process. The
+//! starter for a server is a watchdog. The server gives the URL of the bucket to the watchdog
+//! before it reads any output, so a compromised server cannot name another bucket.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -93,7 +94,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 // lost.
 const SILENT: Duration = Duration::from_secs(10);
 
-/// Starts the process with a socket as its standard input. Called on a separate thread.
+/// A function that starts the process with the given socket as its standard input. It is called on
+/// a separate thread.
 pub(crate) type Starter = Arc<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
 /// The connection to a process that is started by the first request. If the process ends or hangs,

@@ -295,8 +295,9 @@ type WatchdogReply = Result<String, String>;
 
 pub(crate) const STOP_SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 
-/// The events that a server waits for: a request to stop, the end of the connection to the kernel
-/// because the mount no longer exists, and the end of all work after sealing.
+/// The events that a server waits for. `Stop` is a request to stop. `Left` means that the kernel
+/// has closed the connection, because the mount no longer exists. `Ended` means that all outputs
+/// are sealed and the sharing with other hosts has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
     Stop,

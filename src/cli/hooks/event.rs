@@ -168,8 +168,8 @@ pub(crate) enum ToolOutput<'a> {
     Spill(Spill),
 }
 
-/// A file in which a host stored an output that it considers too long. `incomplete` is the reason
-/// if the file does not contain the whole output.
+/// A file in which a host stored an output that it considers too long. If the file does not contain
+/// the whole output, `incomplete` is the reason.
 pub(crate) struct Spill {
     pub(crate) file: File,
     pub(crate) length: u64,

@@ -58,8 +58,8 @@ pub(crate) fn answer(
 
 const OPENCODE_BLOCK: u64 = 8192;
 
-/// Marks a file of opencode as incomplete if its length is a multiple of a block. The host writes
-/// an output over 50 KB to a file, and may lose the last block.
+/// Marks a file of opencode as incomplete if its length is a multiple of the block size. The host
+/// writes an output over 50 KB to a file, and may lose the last block.
 pub(crate) fn check_opencode_file(mut spill: Spill) -> Spill {
     if spill.length.is_multiple_of(OPENCODE_BLOCK) {
         spill.incomplete = Some("the host may have lost the end of it".to_owned());

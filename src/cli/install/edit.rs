@@ -20,10 +20,10 @@ use crate::{Context, Failure, FailureKind, hooks::Host, install::place::Settings
 
 const COPY: &str = ".ctxfs.bak";
 
-/// A settings file and the content that ctxfs adds to it. `path` may be a symbolic link. If the
-/// file is removed, its directories below `base` are removed too if they become empty. If
-/// `is_shared` is true, another `EditedFile` has the same `path`, and only that other one makes and
-/// removes the copy `FILE.ctxfs.bak`.
+/// A settings file and the content that ctxfs adds to it. `path` may be a symbolic link. Removing
+/// the file also removes those of its directories below `base` that become empty. If `is_shared` is
+/// true, another `EditedFile` has the same `path`, and only that other one makes and removes the
+/// copy `FILE.ctxfs.bak`.
 #[derive(Debug)]
 pub(crate) struct EditedFile {
     pub(crate) path: PathBuf,
@@ -283,9 +283,10 @@ impl SettingsContent {
         Ok((!is_created).then_some(bare))
     }
 
-    /// Returns the arguments with which the file calls ctxfs: for [`Self::Servers`], the first call
-    /// of `ctxfs mcp`, and otherwise the call of the hook. The list is empty if the arguments are
-    /// not known. Returns `None` if the file has no such call, and always for [`Self::Toml`].
+    /// Returns the arguments with which the file calls ctxfs: for [`Self::Servers`], those of the
+    /// first call of `ctxfs mcp`, and otherwise those of the hook. The list is empty if the
+    /// arguments are not known. Returns `None` if the file has no such call, and always for
+    /// [`Self::Toml`].
     pub(crate) fn hook(&self, now: &str) -> Result<Option<Vec<String>>, WrongShape> {
         match self {
             Self::Json(entries) => json::hook_words(now, entries),

@@ -44,8 +44,8 @@ impl InstallContext {
         Ok(Self { program, config: cli.config.clone(), given, found, environment })
     }
 
-    /// Returns the files of `host`. If the user names no store, the files keep the store that an
-    /// already installed hook names.
+    /// Returns the files of `host`. If the user names no store, and a hook is already installed,
+    /// the files name the store of that hook.
     pub(crate) fn files(&self, host: Host, scope: SettingsScope) -> anyhow::Result<HostFiles> {
         let place = SettingsDir::of(host, scope, &self.environment)?;
         let paths = self.paths(None)?;

@@ -32,8 +32,9 @@ struct MountRequest {
 
 impl BackgroundMount {
     /// Starts a mount in the background: at `dir`, or else at the mountpoint in the settings, or
-    /// else at the default mountpoint. Uses an existing mount of the store at that place, or at any
-    /// place if only the default is left. If mounting fails, prints the reason.
+    /// else at the default mountpoint. Uses an existing mount of the store at that place. If
+    /// neither `dir` nor the settings name a place, uses an existing mount at any place. If
+    /// mounting fails, prints the reason.
     pub(crate) fn begin(
         dir: Option<&Path>,
         settings: &Settings,

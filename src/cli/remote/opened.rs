@@ -193,8 +193,8 @@ impl OpenBucket {
         Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
 
-    /// Returns the conversations in `named`, or else all conversations that the bucket has or has
-    /// lost. Also returns names in the bucket that ctxfs did not create.
+    /// Returns the conversations in `named`, or, if `named` is empty, all conversations that the
+    /// bucket has or has lost. Also returns names in the bucket that ctxfs did not create.
     pub(crate) fn selected_or_lost(&self, named: &[String]) -> anyhow::Result<BucketNames> {
         if !named.is_empty() {
             return Ok(BucketNames { ids: self.selected(named)?, odd: Vec::new() });

@@ -77,7 +77,7 @@ impl<T> CommandReport<T> {
 
     /// Ends the command. Prints the problems, including those that `tell` adds for each report.
     /// Fails if there are any problems or if the bucket failed. `what` and `hint` describe the
-    /// problems of the reports. If a whole conversation has failed, general texts replace them.
+    /// problems of the reports. If a whole conversation has failed, general texts replace both.
     pub(crate) fn end(
         self,
         tell: impl Fn(T, &mut Problems),

@@ -48,14 +48,16 @@ pub(crate) fn bucket_process(
     Ok(Some(Arc::new(ProcessObjects::new(line))))
 }
 
-/// Ends the sharing: sends the remaining changes, for a few seconds at most.
+/// A function that ends the sharing. It first sends the remaining changes, for a few seconds at
+/// most.
 pub(crate) type SharingEnd = Box<dyn FnOnce() + Send>;
 
-/// Shares `store` with other hosts through `bucket`, if there is one: sends complete outputs, and
-/// fetches changes of other hosts on request. Returns the options of an engine that takes part in
-/// the sharing, and a function that ends it.
+/// Shares `store` with other hosts through `bucket`, if there is one: fetches changes of other
+/// hosts on request, and sends complete outputs, unless the settings leave sending to `ctxfs push`
+/// and `put --durable`. Returns the options of an engine that takes part in the sharing, and a
+/// function that ends it.
 ///
-/// Starts threads, but makes no request.
+/// Makes no request. Starts a thread only for sending.
 pub(crate) fn share(
     store: &Store,
     bucket: Option<SharedObjects>,
@@ -77,7 +79,7 @@ pub(crate) struct Sharing(Option<Tier>);
 /// request. If `sends` is true, also sends complete outputs, unless the settings leave sending to
 /// `ctxfs push` and `put --durable`. If the bucket cannot be used, logs the reason.
 ///
-/// Makes no request. Starts a thread if it sends.
+/// Makes no request. Starts a thread only for sending.
 pub(crate) fn begin(store: &Store, settings: &Settings, sends: bool) -> Sharing {
     let tier = tier(store, settings, sends);
     Sharing(tier.unwrap_or_else(|error| {

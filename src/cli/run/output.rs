@@ -29,9 +29,10 @@ pub(crate) struct CommandOutput<'a> {
     is_live: bool,
 }
 
-/// The output of a command that has ended. `short` is the whole output if it is too short to be
-/// stored; the logs are then removed. `why` is the reason if `held` contains more of the output
-/// than the logs. `is_written` is true if a background process still writes to the logs.
+/// The output of a command that has ended. `is_written` is true if a helper process continues the
+/// logs. `short` is the whole output if it is too short to be stored; the logs are then removed,
+/// unless `is_written` is true. If `held` contains more of the output than the logs, `why` is the
+/// reason.
 pub(crate) struct ClosedOutput {
     pub(crate) short: Option<Vec<u8>>,
     pub(crate) stored: Result<Option<StoredOutput>, EngineError>,
@@ -62,8 +63,9 @@ impl<'a> CommandOutput<'a> {
         }
     }
 
-    /// Closes the logs, or removes them if the output is short. If other processes have the sources
-    /// open, `hand_over` starts a process that continues the logs.
+    /// Closes the logs, or removes them if the output is short. `left` holds the streams that other
+    /// processes still have open. If there are any, `hand_over` starts a process that continues the
+    /// logs.
     pub(crate) fn close(
         self,
         newer: &Provenance,
@@ -94,8 +96,8 @@ impl<'a> CommandOutput<'a> {
     }
 }
 
-/// The logs of a command: one for both streams, and on request one for each stream. If the output
-/// exceeds a limit, its middle is dropped and the command does not fail.
+/// The logs of a command: one for both streams, and with `--split` also one for each stream. If the
+/// output exceeds a limit, its middle is dropped and the command does not fail.
 pub(crate) struct CommandLogs<'a> {
     both: Intake<'a>,
     apart: Option<(Intake<'a>, Intake<'a>)>,
@@ -260,7 +262,7 @@ pub(crate) struct HostRule {
 }
 
 /// The bytes of an output that is stored only if it is long. Without a host, an output is short if
-/// it is within the limits. With a host that replaces only outputs that it cuts, an output is also
+/// it is within the limits. If only outputs that the host cuts are replaced, an output is also
 /// short if the host shows it whole.
 pub(crate) struct ShortOutput {
     bytes: Option<Vec<u8>>,

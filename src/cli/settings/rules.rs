@@ -1,5 +1,5 @@
-//! The tables of settings files whose keys the user chooses: the rules for tool calls, and the
-//! language models.
+//! The tables in settings files for which the user chooses the keys: the rules for tool calls, and
+//! the language models.
 
 use std::collections::BTreeMap;
 

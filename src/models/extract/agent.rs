@@ -40,8 +40,8 @@ impl LookLog {
         Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
     }
 
-    /// Returns true if no further look is useful, because the last one showed no new line. Before
-    /// the first line is shown, this takes [`BARREN`] such looks.
+    /// Returns true if no further look is useful: the last look showed no new line, or, if no line
+    /// has been shown yet, the last [`BARREN`] looks showed none.
     fn is_exhausted(&self) -> bool {
         self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }

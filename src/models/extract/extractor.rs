@@ -166,8 +166,8 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
 }
 
 /// Returns `answer`, followed by the lines of the document that contain quotes from `answer`, and
-/// by the lines whose numbers `answer` gives. If it has neither, the lines that contain a whole
-/// line of `answer` follow.
+/// by the lines whose numbers `answer` gives. If `answer` has neither quotes nor line numbers, the
+/// lines that contain a whole line of `answer` follow.
 ///
 /// A last line such as `Lines: 3120` is kept. The prompt does not request line numbers, so this
 /// line may be the answer itself.

@@ -108,7 +108,7 @@ pub struct ModelReply {
     pub usage: TokenUsage,
 }
 
-/// Reason why a reply ends. It is complete, the model ran out of tokens, or the model or its
+/// Reason why a reply ends: the reply is complete, the model ran out of tokens, or the model or its
 /// provider refuses to answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]

@@ -124,8 +124,8 @@ impl std::str::FromStr for Mode {
 #[error("there is no mode `{0}`: use auto, full-chunked, read-grep or truncate")]
 pub struct UnknownMode(String);
 
-/// Creates the model of a target. A model that cannot be used is created too, and reports the
-/// reason when it is called.
+/// A function that creates the model of a target. It also creates a model that cannot be used; such
+/// a model reports the reason when it is called.
 type MakeModel = dyn Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync;
 
 /// The models of the settings, which are created when a question first needs them.

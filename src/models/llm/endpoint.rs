@@ -89,8 +89,8 @@ const MOST_HEAD: usize = 64 * 1024;
 /// The connections to an endpoint, and the thread that runs them. Dropping this value ends both.
 pub(super) struct EndpointConnections {
     pub(super) client: HttpClient<String>,
-    /// The runtime of the thread. `block_on` runs a future on the calling thread, which must not be
-    /// running asynchronous code.
+    /// A handle to the runtime of the thread. Its `block_on` runs a future on the calling thread,
+    /// which must not be running asynchronous code.
     pub(super) handle: tokio::runtime::Handle,
     _end: oneshot::Sender<()>,
 }

@@ -17,9 +17,9 @@ pub(super) struct AttemptFault {
     pub(super) usage: TokenUsage,
 }
 
-/// Kind of a fault. After a `Passing` fault, a further attempt may help, after the time that the
-/// endpoint requested. A `Lasting` fault means that the endpoint does not work, and that a further
-/// attempt would not help.
+/// Kind of a fault. After a `Passing` fault, a further attempt may help; the value is the pause
+/// that the endpoint requested. A `Lasting` fault means that the endpoint does not work, and that a
+/// further attempt would not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
     Overflow,

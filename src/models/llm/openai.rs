@@ -228,7 +228,7 @@ fn entries<T>(list: Option<List<T>>) -> impl Iterator<Item = T> {
     list.into_iter().flat_map(|list| list.0)
 }
 
-/// Returns the text of a `content`, which is either a string or a list of parts.
+/// Returns the text of the member `content`, which is either a string or a list of parts.
 fn text(content: &RawValue) -> String {
     serde_json::from_str(content.get()).unwrap_or_else(|_| {
         let parts: Option<List<TextPart>> = serde_json::from_str(content.get()).unwrap_or_default();

@@ -170,7 +170,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// Calls `take` with the last event, which may lack its empty line.
+    /// Calls `take` with the last event, even if the empty line after it is missing.
     fn finish(
         mut self,
         mut take: impl FnMut(&str) -> Result<(), AttemptFault>,

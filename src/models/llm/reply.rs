@@ -56,8 +56,8 @@ impl PartialReply {
     }
 
     /// Returns the call to which a part belongs, and creates it if there is none. This is the last
-    /// call at `place`, except calls with a different id. A part that has neither a place nor an id
-    /// belongs to the last call.
+    /// call at `place`. If the part has an `id`, calls with another id do not count. A part that
+    /// has neither a place nor an id belongs to the last call.
     ///
     /// Endpoints may send no places, or the same place for all calls.
     pub(super) fn call(

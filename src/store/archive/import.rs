@@ -23,7 +23,7 @@ use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is
 
 const MAX_DESCRIPTION: u64 = 4096;
 
-/// An import leaves one in this many inodes of the disk free.
+/// An import leaves at least 1/`SPARE_INODES` of the inodes of the disk free.
 const SPARE_INODES: u64 = 100;
 /// Lowest generation that is refused. Lower numbers are exact integers in JavaScript.
 const MAX_GENERATIONS: u64 = 1 << 53;
@@ -392,8 +392,8 @@ impl Staging {
         self.own.create_file(DIGESTS_FILE.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
     }
 
-    /// Moves the conversation to `id` in one step. Fails with EEXIST if `id` is taken. The content
-    /// is synced to the disk before the move, and the new name before this returns.
+    /// Moves the conversation to `id` in one step. Fails with EEXIST if `id` is taken. Syncs the
+    /// content to the disk before the move, and the new name after it.
     pub(super) fn publish(self, context: &Dir, id: &Component) -> io::Result<()> {
         rustix::fs::syncfs(&self.own)?;
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);

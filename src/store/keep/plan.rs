@@ -4,8 +4,9 @@
 //! path, in `fullOutputPath`, in a reference or in any text. The result of a call also refers, by
 //! `tool_call_id`, to the artifact of that call.
 //!
-//! The log is read as bytes, one block at a time, and its lines may have any length. Lines that are
-//! not messages count too: keeping an output too long is better than removing it too early.
+//! The message log is read as bytes, one block at a time, and its lines may have any length. Lines
+//! that are not messages count too: it is better to keep an output too long than to remove it too
+//! early.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -134,8 +135,8 @@ impl Inventory {
         stays.map(|artifact| artifact.size).sum()
     }
 
-    /// Sets `referenced` of each artifact. Only the first call reads the log. If the log cannot be
-    /// read, every artifact counts as referenced.
+    /// Sets `referenced` of each artifact. Only the first call reads the message log. If the log
+    /// cannot be read, every artifact counts as referenced.
     fn find_references(&mut self, unread: &mut UnreadPlaces) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.references_found, true) {
             return Ok(());
@@ -262,8 +263,8 @@ pub struct PlannedRemoval {
     pub referenced: bool,
 }
 
-/// The removals that the rules require, in the order of execution, and the room that remains after
-/// them.
+/// The removals that the rules require, in the order of execution, and the growth that the limits
+/// allow after these removals.
 ///
 /// `room` is the number of bytes by which each conversation may grow before it exceeds the limit
 /// for conversations. `store_room` is the number of bytes by which the store may grow. It is `None`

@@ -26,8 +26,8 @@ const DEAD_PER_LIVE: u64 = 4;
 /// A path is represented by two keyed 64-bit hashes.
 ///
 /// The index of 100,000 artifacts takes 5 MiB. It also takes 4 MiB for 100,000 traces, 3 MiB for
-/// 100,000 artifacts whose bytes are not on this disk, and 5 MiB for 100,000 names with digits of
-/// an origin.
+/// 100,000 artifacts whose bytes are not on this disk, and 5 MiB for 100,000 names with added
+/// digits, such as `x~3f09ab.txt`.
 ///
 /// Methods that return lines also return the file. The caller can read the lines without holding
 /// the index.
@@ -38,8 +38,9 @@ pub(super) struct ManifestIndex {
     lines: u64,
     last: HashMap<PathKey, RecordLine>,
     far: HashMap<PathKey, HashSet<PathKey>>,
-    /// The paths whose names have digits of an origin. Each pair is the path without the digits and
-    /// the full path.
+    /// The paths with names such as `x~3f09ab.txt`, which
+    /// [`with_digits`](ctxfs_core::model::with_digits) made. Each pair has the hashes of the path
+    /// without the digits and of the full path.
     with_digits: BTreeSet<(PathKey, PathKey)>,
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],

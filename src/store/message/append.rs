@@ -22,7 +22,7 @@ impl Batch {
     /// long outputs of these messages are on the disk before `append` is called.
     ///
     /// If any of the lines is not a message, all of them are discarded, including the line that was
-    /// unfinished before and ended in these bytes. If there was no room or the disk failed,
+    /// unfinished before and ended in these bytes. After any other error, such as a full disk,
     /// `unfinished` is unchanged, and the caller may try the same bytes again.
     pub fn take<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,

@@ -413,8 +413,8 @@ impl<'a> TextFinder<'a> {
         Self { text, finder, block: Vec::new(), start: 0 }
     }
 
-    /// Returns the offset of the first occurrence of the word at or after `from`. `from` must not
-    /// decrease from one call to the next.
+    /// Returns the offset of the first occurrence of the searched word at or after `from`. `from`
+    /// must not decrease from one call to the next.
     fn find(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         let overlap = self.finder.needle().len() as u64 - 1;
         loop {

@@ -1,8 +1,8 @@
 //! Blocking requests to the bucket.
 //!
-//! Each request has a deadline. After a failure of the network or the store, the request is retried
-//! until its deadline. All requests are counted. Keys are relative to the prefix of the bucket. No
-//! request replaces an object.
+//! Each request has a deadline. After a failure of the network or of the object store, the request
+//! is retried until its deadline. All requests are counted. Keys are relative to the prefix of the
+//! bucket. No request replaces an object.
 
 mod client;
 mod fault;
@@ -38,7 +38,7 @@ const LARGEST_MARK: u64 = 64 << 10;
 const AT_ONCE: usize = 16;
 /// Initial buffer size in bytes for an upload of unknown size.
 const SET_ASIDE: usize = 64 << 10;
-/// Pause before another read of a mark that another host is writing.
+/// Pause before `ctxfs.json` is read again while another host writes it.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A bucket: objects under keys. Clones share connections, threads and counters. Requests are the

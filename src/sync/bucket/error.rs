@@ -2,8 +2,8 @@ use std::{fmt, io};
 
 /// Failure of a request to the bucket, classified by what a caller can do next.
 ///
-/// Error texts contain no credentials and no tokens. From a response of the store they contain only
-/// its code and its message.
+/// Error texts contain no credentials and no tokens. From a response of the object store, they
+/// contain only its code and its message.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum BucketError {

@@ -36,8 +36,8 @@ impl std::str::FromStr for BucketId {
 /// `write_once` is true, hosts neither replace nor remove anything. All hosts of a bucket must
 /// agree on `write_once`: see [`Self::agreeing`].
 ///
-/// `conditional` is not stored. It is true if the store has refused to create a second object under
-/// one key, which `Objects::found` tests.
+/// `conditional` is not stored. It is true if the object store refuses to create an object under a
+/// key that is taken, which `Objects::found` tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Identity {

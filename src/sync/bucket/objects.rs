@@ -39,8 +39,8 @@ pub trait Objects: Sync {
     /// includes the case that an earlier attempt of the same call created the object and its
     /// response was lost.
     ///
-    /// If the store has no conditional create, this first checks the key and then writes; see
-    /// [`Identity::conditional`].
+    /// If the object store has no conditional create, this first checks the key and then writes;
+    /// see [`Identity::conditional`].
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError>;
 
     /// Reads `source` to its end and creates an object from it under a free key. Returns the size
@@ -72,13 +72,13 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Vec<String>, BucketError>;
 
-    /// Returns the time at which the store wrote an object, in milliseconds since the epoch, by the
-    /// store's clock.
+    /// Returns the time at which the object store wrote an object, in milliseconds since the epoch,
+    /// by the clock of the object store.
     fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError>;
 
-    /// Deletes objects, in batches if the store supports them: S3 takes 1000 keys per request.
-    /// Returns each key with its outcome, in the order of the keys. A missing object counts as
-    /// deleted.
+    /// Deletes objects, in batches if the object store supports them: S3 takes 1000 keys per
+    /// request. Returns each key with its outcome, in the order of the keys. A missing object
+    /// counts as deleted.
     fn delete(
         &self,
         keys: Vec<String>,
@@ -108,8 +108,8 @@ pub trait Objects: Sync {
     /// get the same identity.
     ///
     /// To set [`Identity::conditional`], tries to create the mark a second time, with the same
-    /// bytes. Nothing is lost if the store accepts that. With read-only credentials, `conditional`
-    /// is false.
+    /// bytes. Nothing is lost if the object store accepts that. With read-only credentials,
+    /// `conditional` is false.
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
 
     /// Like [`Self::found`], but returns `None` if the bucket is not initialized, instead of
@@ -120,13 +120,13 @@ pub trait Objects: Sync {
     fn requests(&self) -> RequestCounts;
 
     /// Returns the id of the process that makes the requests. The id changes when that process is
-    /// restarted.
+    /// restarted. The default is 0, for requests that this process makes.
     fn answerer(&self) -> u32 {
         0
     }
 
     /// Returns the reason why requests are impossible, as a text for users. Returns `None` if
-    /// requests are possible.
+    /// requests are possible, which is the default.
     fn trouble(&self) -> Option<String> {
         None
     }
@@ -142,8 +142,8 @@ pub enum Created {
 }
 
 /// An object in a list. `name` is the key without the prefix of the list. `size` is in bytes.
-/// `modified_ms` is the time of the last write in milliseconds since the epoch, by the store's
-/// clock.
+/// `modified_ms` is the time of the last write in milliseconds since the epoch, by the clock of the
+/// object store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Listed {

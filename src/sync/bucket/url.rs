@@ -1,5 +1,5 @@
-//! URLs of buckets, as in the setting `[remote] url`, and the clients of their stores. A client is
-//! built from a URL and the environment.
+//! URLs of buckets, as in the setting `[remote] url`, and the clients of the object stores that
+//! contain the buckets. A client is built from a URL and the environment.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 
-/// Maximum length of the name of a bucket or container. The stores have lower limits.
+/// Maximum length of the name of a bucket or container. The object stores have lower limits.
 const LONGEST_NAME: usize = 255;
 /// Maximum length of a prefix. With this maximum, keys stay below the limit of S3, 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
@@ -161,12 +161,12 @@ const ENDPOINTS: [&str; 6] = [
     "azure_endpoint",
 ];
 
-/// A store whose client can request each page of a list and each part of an upload separately.
+/// A client that can request each page of a list and each part of an upload separately.
 pub(crate) trait CloudStore: ObjectStore + PaginatedListStore + MultipartStore {}
 
 impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
 
-/// Client of a store. Each call makes one request without retries.
+/// Client of an object store. Each call makes one request without retries.
 #[derive(Clone)]
 pub(crate) enum OpenStore {
     Cloud { store: Arc<dyn CloudStore>, deletes: usize },
@@ -372,8 +372,8 @@ const ACCOUNT_FILES: [&str; 2] = ["google_service_account", "google_service_acco
 const ACCOUNT: &str = "google_service_account_key";
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
-/// Returns the reason why a client of the stores would panic at `value`, or `None` if it would not.
-/// The text does not quote the value, which may be a secret.
+/// Returns the reason why a client of an object store would panic at `value`, or `None` if it would
+/// not. The text does not quote the value, which may be a secret.
 fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if ADDRESSES.contains(&name) && !is_address(value) {
         return Some("is not the URL of a host: write `https://HOST` or `https://HOST:PORT`");
@@ -398,7 +398,7 @@ struct Account {
 
 /// Returns the `gcs_base_url` of a service account. `value` is the value of the variable `name`:
 /// the account itself, or the path of its file. Returns `None` if the account has no such URL or is
-/// unreadable. The client of the store reports an unreadable account.
+/// unreadable. The client of the object store reports an unreadable account.
 fn address_of_account(name: &str, value: &str) -> Option<String> {
     let account = match name {
         ACCOUNT => value.as_bytes().to_vec(),

@@ -19,9 +19,9 @@ use ctxfs_store::{
 
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
-/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk; the entries of added
-/// files have the keys and versions of the new files. The next pull retries the skipped files in
-/// `left`. If the disk is full or the limits are reached, `no_room` has the first such error.
+/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk; in a step that added a
+/// file, `entry` has the key and version of the new file. The next pull retries the skipped files
+/// in `left`. If the disk is full or the limits are reached, `no_room` has the first such error.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub done: Vec<Step>,
@@ -249,7 +249,7 @@ pub(crate) trait Fetch {
     fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError>;
 
     /// Returns the metadata of the first artifact of `entry` if its bytes should stay in the bucket
-    /// until they are read. Otherwise returns `None`.
+    /// until they are read. Otherwise returns `None`, as the default always does.
     fn known(&self, _entry: &Entry) -> Result<Option<RemoteArtifact>, RemoteError> {
         Ok(None)
     }

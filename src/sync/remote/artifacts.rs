@@ -212,7 +212,7 @@ pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, V
     said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
 }
 
-/// Content of an object, of which the segment contains some [`Parts`]. Reads of these parts need no
+/// Content of an object. The segment contains some [`Parts`] of it; reads of these parts need no
 /// request for the object. The parts are loaded on the first read. If that fails, the object is
 /// read instead.
 ///

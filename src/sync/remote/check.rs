@@ -62,8 +62,9 @@ type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    /// Runs the check. Makes the requests of a look and of one list. If `reads` is true, also reads
-    /// the bytes of all living artifacts. The look fetches refused segments again.
+    /// Runs the check: a look, and then a list of the objects. If `reads` is true, also reads the
+    /// bytes of all living artifacts. Segments that an earlier look refused as damaged or too new
+    /// are fetched again.
     ///
     /// Fails if the bucket does not respond. Wrong content is reported in the result.
     pub fn run(&self) -> Result<CheckReport, RemoteError> {

@@ -53,7 +53,7 @@ pub enum RemoteError {
          secret, is deleted with the tools of the store, by its operator"
     )]
     WriteOnce,
-    /// At least one segment is unreadable or missing. An unknown segment may name any object, so
+    /// At least one segment is unreadable or missing. Such a segment may name any object, so
     /// nothing may be deleted.
     #[error(
         "nothing is deleted in `{conversation}`, as not all that hosts said of it can be read: \
@@ -67,9 +67,9 @@ pub enum RemoteError {
     NoLog { conversation: String },
 }
 
-/// Reason why the content of a segment is unknown. A `Missing` segment has left the bucket. An
-/// `Absent` segment is listed, but cannot be read. An `Unreadable` segment is damaged or in a newer
-/// format. An unknown segment may name any object, so nothing is deleted while there is one.
+/// Reason why the content of a segment is unknown. A `Missing` segment is no longer in the bucket.
+/// An `Absent` segment is listed, but cannot be read. An `Unreadable` segment is damaged or in a
+/// newer format. Such a segment may name any object, so nothing is deleted while there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     #[error("is missing in the bucket (its host sends it again with `ctxfs push`)")]

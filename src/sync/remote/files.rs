@@ -148,8 +148,8 @@ fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
     std::iter::once(entry.key).chain(remote)
 }
 
-/// Returns the agreement and the current files. The returned agreement is adjusted. Files that were
-/// removed by retention on this host are left out, so that the next look finds them as remote
+/// Returns the agreement, adjusted to the disk, and the current files. The agreement has no entries
+/// of files that retention removed on this host, so that the next look finds them as remote
 /// artifacts. Entries of files that were restored from a copy of the store, or that got new times,
 /// are updated.
 fn compare(

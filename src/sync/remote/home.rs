@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <store>/remote/                     0700
-//!   lock                              locked by the process that pushes or looks
+//!   lock                              locked by the process that pushes or runs a look
 //!   messages/<conversation>/          merged message logs; see `messages`
 //!   <32 hexadecimal digits>/          one bucket, by its id
 //!     writer.json                     writer id of this store; replaced atomically
@@ -45,7 +45,8 @@ pub struct Home {
     limits: Limits,
 }
 
-/// Lock of the store's remote state. Only its holder may push and look. It is released on drop.
+/// Lock of the store's remote state. Only its holder may push or run a look. Dropping this value
+/// releases the lock.
 #[derive(Debug)]
 pub struct PushLock(File);
 

@@ -1,4 +1,4 @@
-//! Looks. A look compares the segments in the bucket with the local ones, and fetches new ones.
+//! A look compares the segments in the bucket with the local ones, and fetches new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
@@ -33,8 +33,8 @@ const LISTS: usize = 3;
 /// the bucket. `is_copied` is true if a copy of this host also publishes: the bucket has segments
 /// of this host's writer id that this host did not write.
 ///
-/// If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, part of the log is unknown on
-/// this host, and nothing may be deleted from the bucket.
+/// If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, this host does not know the
+/// content of some segments, and nothing may be deleted from the bucket.
 ///
 /// `refused` are segments that arrived damaged or in a newer format. Damaged ones are fetched again
 /// only by a pull or a check. Each look fetches those in a newer format again. `lost` are segments
@@ -65,8 +65,8 @@ impl LookReport {
     }
 }
 
-/// Looks into the bucket. Makes one request for the list, and one for each new segment, or two for
-/// a large one. Segments that arrived before a failure are kept.
+/// Runs a look. Makes one request for the list, and one for each new segment, or two for a large
+/// one. Segments that arrived before a failure are kept.
 ///
 /// The caller must hold the push lock and must not push during the look.
 pub fn look(
@@ -77,9 +77,9 @@ pub fn look(
     look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Looks on behalf of readers. Fails with [`RemoteError::NoRoom`] if new segments exceed the limits
-/// of downloads. Pushes ignore these limits. `listed` has the segments in the bucket if the caller
-/// has already listed them.
+/// Runs a look on behalf of readers. Fails with [`RemoteError::NoRoom`] if new segments exceed the
+/// limits of downloads. Pushes ignore these limits. `listed` has the segments in the bucket if the
+/// caller has already listed them.
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -292,8 +292,8 @@ impl LookRun<'_> {
         Ok(())
     }
 
-    /// Drops the cached blocks of objects that no living artifact uses since this look. Must run
-    /// before the segments `gone` are dropped.
+    /// Drops the cached blocks of objects that no living artifact uses any more after this look.
+    /// Must run before the segments `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();
         for id in gone {
@@ -446,9 +446,9 @@ fn batches(wanted: &[WantedSegment]) -> Vec<&[WantedSegment]> {
 }
 
 impl LookReport {
-    /// Returns the error for an incomplete log, or `None` if the log is complete. It is incomplete
-    /// if segments are missing, absent or unreadable. Deleting could then lose objects that only
-    /// these segments name. `unreadable` are local segments that were refused.
+    /// Returns an error if segments are missing, absent or unreadable, and `None` otherwise. After
+    /// such an error, nothing may be deleted, because only these segments may name an object that
+    /// seems unused. `unreadable` are local segments that were refused.
     pub(crate) fn incomplete_log(
         &self,
         notes: &Notes,
@@ -477,12 +477,12 @@ pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 /// Runs looks and applies the changes that they find. The implementations are a
 /// [`Tier`](crate::remote::Tier) in this process, and a client of another process.
 pub trait Looker: fmt::Debug + Send + Sync {
-    /// Looks at the conversation `at`. If `at` is `None`, lists the conversations of the bucket.
-    /// Returns within a bounded time.
+    /// Runs a look at the conversation `at`. If `at` is `None`, lists the conversations of the
+    /// bucket. Returns within a bounded time.
     fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError>;
 
     /// Returns the reason why looks are impossible, as a text for users. Returns `None` if looks
-    /// are possible.
+    /// are possible, which is the default.
     fn trouble(&self) -> Option<String> {
         None
     }

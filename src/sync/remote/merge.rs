@@ -57,8 +57,8 @@ impl SegmentSize {
 
 impl Push<'_> {
     /// Merges segments if there are many, or if segments contain bytes that were removed at least a
-    /// week ago. Merges as many as fit into one segment. The caller must look first. Does nothing
-    /// while a segment is being sent or is unreadable.
+    /// week ago. Merges as many as fit into one segment. The caller must run a look first. Does
+    /// nothing while a segment is being sent or is unreadable.
     pub(crate) fn merge(
         &self,
         looked: &LookReport,
@@ -193,8 +193,8 @@ impl Push<'_> {
     }
 
     /// Deletes segments that were covered at least a day ago. Also deletes the last segment if it
-    /// has been empty for a week. `now` is the time of the store in milliseconds: see `store_now`.
-    /// Returns each deleted segment with its outcome.
+    /// has been empty for a week. `now` is the time of the object store in milliseconds: see
+    /// `store_now`. Returns each deleted segment with its outcome.
     ///
     /// The delay protects other hosts that list the bucket in pages. Without it, a list could miss
     /// both a merge and the segments that it covers.

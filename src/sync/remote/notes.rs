@@ -130,7 +130,7 @@ impl Notes {
     }
 
     /// Returns true if `state` is the fingerprint of bucket and conversation from the last look
-    /// that had nothing to do.
+    /// that found no changes.
     pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
         Ok(self.dir.read(SETTLED, MOST_SETTLED)?.as_deref() == Some(state.as_bytes()))
     }

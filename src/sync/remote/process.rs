@@ -20,7 +20,7 @@
 //! | `protocol` | documents, and errors in them |
 //! | `client` | requests of the process without network access |
 //! | `server` | responses of the process with network access |
-//! | `looks` | looks that another process makes |
+//! | `looks` | looks (see the module `look`) that another process runs |
 
 mod client;
 mod looks;

@@ -24,8 +24,8 @@ use crate::replica::{Base, Changes, FileKey, FileVersion, Origin, SegmentId, Sta
 use ctxfs_core::model::RelPath;
 use ctxfs_store::{Conversation, FileMark, HISTORY, MESSAGES, RemovalOutcome};
 
-/// Maximum number of searches for segments with the bytes. Other hosts may merge segments during a
-/// search.
+/// Maximum number of searches for segments with bytes to purge. Other hosts may merge segments
+/// during a search.
 const ROUNDS: usize = 4;
 
 /// Result of a purge or a dry run. A purge is complete unless [`Self::is_incomplete`] returns true.
@@ -41,7 +41,7 @@ const ROUNDS: usize = 4;
 ///
 /// `unnamed` is the number of remaining objects that no record names, so their content is unknown.
 /// Such objects come from interrupted pushes, or belong to artifacts that were removed before a
-/// merge. Objects remain if they are younger than a day, or if part of the log is unreadable.
+/// merge. Objects remain if they are younger than a day, or if segments are unreadable or missing.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PurgeReport {
@@ -138,8 +138,7 @@ impl Synchronizer<'_> {
         Ok(purged)
     }
 
-    /// Looks into the bucket. Fails if a segment is unreadable, because it may contain bytes to
-    /// purge.
+    /// Runs a look. Fails if a segment is unreadable, because it may contain bytes to purge.
     fn look_at_readable(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
@@ -293,8 +292,8 @@ struct KnownPieces {
 }
 
 impl KnownPieces {
-    /// Parses all segments, including covered ones. Looks do not fetch covered segments, so this
-    /// fetches the ones that are not stored locally.
+    /// Parses all segments, including covered ones. A look does not fetch covered segments, so this
+    /// function fetches those that are not stored locally.
     fn read(
         sync: &Synchronizer<'_>,
         notes: &Notes,

@@ -52,8 +52,9 @@ pub(crate) struct Push<'a> {
     pub source: &'a dyn PushSource,
     pub now: &'a dyn Fn() -> Moment,
     pub ends: bool,
-    /// Returns the deadline of a request that starts now. Each request gets its own deadline,
-    /// regardless of how long earlier requests took. An upload gets one additional second per MiB.
+    /// A function that returns the deadline of a request that starts now. Each request gets its own
+    /// deadline, regardless of how long earlier requests took. An upload gets one additional second
+    /// per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -92,11 +93,10 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    /// Looks into the bucket if the last look is at least a day old. A host that was restored from
-    /// a backup, even with its memory, does not know the segments that it sent after the backup,
-    /// and would reuse their names. Segments stay in the bucket for at least a day after a look,
-    /// even if they are merged. During that day, the bucket refuses another segment with the same
-    /// name.
+    /// Runs a look if the last one is at least a day old. A host that was restored from a backup,
+    /// even with its memory, does not know the segments that it sent after the backup, and would
+    /// reuse their names. Segments stay in the bucket for at least a day after a look, even if they
+    /// are merged. During that day, the bucket refuses another segment with the same name.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
@@ -262,8 +262,8 @@ impl Push<'_> {
 
     /// Returns the name of the next segment, or `None` if this host needs a new writer id. The host
     /// needs one in two cases. If a segment with this name or a later one exists, the host is a
-    /// restored backup. If the previous segment is unknown, the log ended and was deleted, and
-    /// other hosts would see a gap.
+    /// restored backup. If the previous segment is unknown, the conversation ended and its last
+    /// segment was deleted; other hosts would then see a gap.
     pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
         let writer = self.home.writer()?;
         let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };

@@ -25,7 +25,7 @@ use ctxfs_store::{
 /// Mask of the permission bits that are sent. The set-user-ID and set-group-ID bits are not sent.
 const MODE: u32 = 0o777;
 const BLOCK: usize = 128 << 10;
-/// Maximum bytes of messages in one call, unless a single message has more.
+/// Maximum bytes of messages that one call returns, unless a single message has more.
 const MESSAGES_BYTES: usize = 4 << 20;
 const AROUND: usize = 128;
 

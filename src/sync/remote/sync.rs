@@ -199,9 +199,9 @@ impl Synchronizer<'_> {
         self.pushing(notes, &LocalSource::new(conversation)).run(changes, session)
     }
 
-    /// Publishes that a conversation was removed from this store. This removes everything that host
-    /// and bucket agreed on, and the messages that readers saw on this host. Content that other
-    /// hosts have added since then stays.
+    /// Publishes that a conversation was removed from this store. This removes all artifacts in the
+    /// last agreement of this host with the bucket, and the messages that readers saw on this host.
+    /// Content that other hosts have added since then stays.
     pub fn push_removal(&self, id: &Component) -> Result<Sent, RemoteError> {
         let notes = self.home.conversation(id)?;
         let (mut session, mut sent) = (Session::default(), Sent::default());
@@ -399,11 +399,12 @@ fn settled(conversation: &Conversation, looked: &LookReport) -> Option<String> {
     Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
 }
 
-/// Returns true if the local message log was replaced or removed and this is not published yet.
-/// Returns false if the whole conversation is gone, because then the conversation was lost.
+/// Returns true if the local message log was replaced or removed and this is not published yet. If
+/// the whole conversation is gone, that is a loss and not a change to publish, and the result is
+/// false. If the result is false, the agreement is saved with the current position of the log.
 ///
-/// A conversation that has only messages has no manifest. It counts as gone if its directory is
-/// younger than the log.
+/// A conversation without a manifest counts as gone. The exception is a conversation that has only
+/// messages in the agreement, and whose directory is at least as old as the published log.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
     let before = notes.agreement()?;
     let after = match locate_log(conversation, before.messages)? {

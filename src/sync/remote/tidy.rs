@@ -28,8 +28,8 @@ pub enum GcMode {
 /// Result of a garbage collection or a dry run. `merges` are the merged segments that were written.
 /// Each deletion has its own outcome, because a host that may not delete can still merge. In a dry
 /// run, `to_merge` is the number of segments that would be merged, and `deletions` are those that
-/// would be made. `blind` is the reason why nothing was deleted after a push: part of the log is
-/// unreadable.
+/// would be made. `blind` is the reason why nothing was deleted after a push: segments are
+/// unreadable or missing.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct GarbageReport {
@@ -48,7 +48,7 @@ impl GarbageReport {
 
 impl Synchronizer<'_> {
     /// Like [`Self::tidy`], but does nothing and returns `None` if there are fewer than `MANY`
-    /// segments that no merge covers. Used after each push. If part of the log is unreadable,
+    /// segments that no merge covers. Used after each push. If segments are unreadable or missing,
     /// reports that in [`GarbageReport::blind`], not as an error.
     pub fn tidy_many(
         &self,
@@ -133,8 +133,8 @@ impl Synchronizer<'_> {
         Ok(GarbageReport { to_merge, deletions, ..GarbageReport::default() })
     }
 
-    /// Looks into the bucket. Fails if part of the log is unreadable, because that part may name
-    /// objects that seem unused.
+    /// Runs a look. Fails if segments are unreadable or missing, because they may name objects that
+    /// seem unused.
     pub(super) fn look(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         looked.incomplete_log(notes, &[])?.map_or(Ok(looked), Err)
@@ -188,12 +188,12 @@ pub struct Collected {
     pub outcome: Option<Result<(), BucketError>>,
 }
 
-/// Deletes those objects of a conversation that are older than a week by the clock of the store and
-/// that no living record names. If `dry_run` is true, only lists them.
+/// Deletes those objects of a conversation that are older than a week by the clock of the object
+/// store and that no living record names. If `dry_run` is true, only lists them.
 ///
-/// Lists the objects before it reads the log. A record that is published between the two steps can
-/// then name only a younger object. Fails without deleting anything if part of the log cannot be
-/// read.
+/// Lists the objects before it reads the segments. A record that is published between the two steps
+/// can then name only a younger object. Fails without deleting anything if segments are unreadable
+/// or missing.
 pub(crate) fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -223,8 +223,8 @@ pub(super) fn collect_older(
 }
 
 /// Deletes the temporary files that interrupted writes left next to the segments, the objects and
-/// the mark of the bucket. The files must be at least `age` old by the clock of the store. If
-/// `latest` is given, only lists the files, and uses `latest` as the current time of that clock.
+/// the mark of the bucket. The files must be at least `age` old by the clock of the object store.
+/// If `latest` is given, only lists the files, and uses `latest` as the current time of that clock.
 /// Only a bucket that is a directory has such files. For other buckets, makes no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
@@ -260,8 +260,9 @@ fn deleted(
     each.map(|(object, outcome)| told(prefix, object, outcome)).collect()
 }
 
-/// Returns the time of the store in milliseconds since the epoch. To get it, creates an empty
-/// object and deletes it. A host that may not delete leaves the object to garbage collection.
+/// Returns the current time by the clock of the object store, in milliseconds since the epoch. To
+/// get it, creates an empty object and deletes it. A host that may not delete leaves the object to
+/// garbage collection.
 pub fn store_now(
     bucket: &dyn Objects,
     conversation: &Component,

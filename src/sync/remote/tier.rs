@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! local change   -> backlog -> one thread:    push, one conversation after the other
-//! local reader   -> looks   -> a few threads: look, and apply changes of other hosts
+//! local reader   -> looks   -> a few threads: run looks, and apply changes of other hosts
 //! ```
 //!
 //! Reporting a change does not block. A reader waits for a look, but only for a limited time. The
@@ -44,9 +44,9 @@ type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 
 /// Synchronization of a store with other hosts through a bucket. Clones share the state.
 ///
-/// The tier tracks local changes and pushes them in a thread. For readers, it looks into the bucket
-/// and opens remote artifacts. It also evicts local copies. While the bucket is unreachable, a
-/// circuit breaker keeps readers from waiting.
+/// The tier tracks local changes and pushes them in a thread. For readers, it runs looks and opens
+/// remote artifacts. It also evicts local copies. While the bucket is unreachable, a circuit
+/// breaker keeps readers from waiting.
 #[derive(Clone)]
 pub struct Tier(Arc<TierInner>);
 

@@ -23,7 +23,7 @@ pub(crate) enum Step {
     Add { entry: Entry },
 }
 
-/// Steps in the order removals, renames, additions. `base` is the base that holds if no step is
+/// Steps in the order removals, renames, additions. `base` is the new base if none of the steps is
 /// done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {

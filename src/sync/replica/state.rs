@@ -186,8 +186,8 @@ impl Merge {
 impl<A: Clone, M: Clone> State<A, M> {
     /// Merges the segments into a state.
     ///
-    /// A covered segment is ignored, even if it arrives after the merge. An origin of a covered
-    /// segment that the merge does not contain is removed.
+    /// A covered segment is ignored, even if it arrives after the merge. If the merge does not
+    /// contain an origin of a covered segment, that origin counts as removed.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment<A, M>> + Clone) -> Self
     where
         A: 'a,

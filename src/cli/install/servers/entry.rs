@@ -1,5 +1,5 @@
-//! The words of a server's command are its program and arguments. This module has their positions
-//! in a text, inserts words before a command, and removes words.
+//! The words of a server's command are its program and arguments. This module describes their
+//! positions in a text, and inserts and removes words at the start of a command.
 
 /// The language of the file, and the form of a command. A command is either a text `command` and a
 /// list `args`, or a single list `command`.

@@ -7,8 +7,8 @@
 //! - If the model repeats an action, the next turn does not offer that action.
 //! - The last turn offers only the answer. A look without new lines makes the next turn the last
 //!   one, because a small model would only repeat itself.
-//! - Each turn sends the whole conversation. To keep it short, lines that the model has passed over
-//!   are left out, and sent again only in the last turn.
+//! - Each turn sends the whole conversation. To keep it short, lines are left out once the model
+//!   has requested another look. They are sent again only in the last turn.
 
 use std::collections::BTreeMap;
 

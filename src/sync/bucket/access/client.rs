@@ -20,7 +20,7 @@ use crate::bucket::url::{CloudStore, OpenStore};
 /// Maximum bytes to reserve for a response body before its first byte arrives. The announced size
 /// may be wrong.
 const SET_ASIDE: u64 = 8 << 20;
-/// Number of keys per batch of deletions if the store needs one request per deletion.
+/// Number of keys per batch of deletions if the object store needs one request per deletion.
 const TURN: usize = 100;
 
 /// Client of an object store. Each call makes one request and counts it; [`StoreClient::persist`]

@@ -1,4 +1,4 @@
-//! Errors of the store's client, classified by what the caller can do next.
+//! Errors of the object store's client, classified by what the caller can do next.
 
 use std::error::Error;
 use std::io;
@@ -31,7 +31,7 @@ const OF_KEYS: [&str; 5] =
 
 /// A failed request, classified by what the caller can do next. `Odd` means that the key denotes
 /// something that ctxfs does not create: a link, a device or a directory. `OddKey` means that a key
-/// in a list is not a valid path; the client of the store then returns no list at all.
+/// in a list is not a valid path; the client of the object store then returns no list at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     Absent,

@@ -18,7 +18,7 @@ use crate::bucket::url::{CloudStore, OpenStore};
 
 /// Maximum number of objects in a list. Their names take about 100 MB.
 const MOST: usize = 1_000_000;
-/// Number of names per list page, which is the maximum that the stores allow.
+/// Number of names per list page, which is the maximum that the object stores allow.
 const PAGE: usize = 1000;
 /// Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);

@@ -17,7 +17,7 @@ use crate::bucket::objects::Deadline;
 use crate::bucket::url::CloudStore;
 
 const PART: usize = 8 << 20;
-/// Maximum number of parts of an upload. The stores accept 10,000.
+/// Maximum number of parts of an upload. The object stores accept 10,000.
 const MOST_PARTS: u64 = 9000;
 
 pub(super) fn part_size(expected: u64) -> usize {
@@ -31,8 +31,9 @@ const COMPLETE: Duration = Duration::from_mins(3);
 /// Time limit for aborting an upload.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts the upload, which
-/// takes at most 5 s. If the abort fails, a lifecycle rule of the bucket must remove the parts.
+/// A multipart upload. If it is dropped before [`Self::complete`] has succeeded, the upload is
+/// aborted, which takes at most 5 s. If that fails, a lifecycle rule of the bucket must remove the
+/// parts.
 pub(super) struct PartUpload {
     store: Arc<StoreClient>,
     path: Path,

@@ -21,10 +21,11 @@ use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
-/// `agreement.jsonl` is compacted when it is more than this many times as long as its live content.
+/// `agreement.jsonl` is rewritten when it is more than this many times as long as it would be
+/// without outdated lines.
 const MOST_BALLAST: u64 = 5;
-/// Estimated length of an entry in bytes. `EMPTY` is the estimate for a file without entries. The
-/// two estimates avoid most computations of the exact length of the live content.
+/// Estimated length of an entry in bytes. `EMPTY` is the estimate for a file without entries. With
+/// these estimates, the exact length of a rewritten file is seldom computed.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
 const END: u64 = 64 << 10;
@@ -288,8 +289,8 @@ fn last_line(end: &[u8]) -> Option<&[u8]> {
     Some(&before[memchr::memrchr(b'\n', before)? + 1..])
 }
 
-/// Returns true if a line may be appended: the file ends with a newline, and a sufficient part of
-/// it is live.
+/// Returns true if a line may be appended to `file`: the file ends with a newline, and is at most
+/// [`MOST_BALLAST`] times as long as it would be if rewritten with the agreement `after`.
 fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(last) = length.checked_sub(1) else { return Ok(false) };

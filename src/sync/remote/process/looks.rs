@@ -1,4 +1,4 @@
-//! Looks that another process makes. That process may write to the store.
+//! Lets another process run a look (see the module `look`). That process may write to the store.
 //!
 //! ```text
 //! client                            server
@@ -38,8 +38,8 @@ enum LookReply {
     Failed(String),
 }
 
-/// Client for looks. The process to which the [`Line`] connects makes them. A look takes at most
-/// half a minute, even if that process hangs, and the size of its answer is limited.
+/// Client for looks. The process to which the [`Line`] connects runs them. A look takes at most
+/// half a minute, even if that process hangs, and the size of the answer is limited.
 pub struct ProcessLooks(pub Arc<dyn Line>);
 
 impl ProcessLooks {
@@ -105,7 +105,7 @@ fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> 
     Ok(all)
 }
 
-/// Serves a look that is requested over `socket`.
+/// Runs the look that a client requests over `socket`, and sends the outcome.
 pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
     let mut channel = Channel::new(socket, Instant::now() + PATIENCE);
     let LookRequest { at } = channel.read_document()?;

@@ -37,7 +37,8 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Returns the key that the request changes. Returns `None` if the request only reads.
+    /// Returns a key that the request changes, for an error text: the first one if there are
+    /// several. Returns `None` if the request only reads.
     pub(super) fn changed(&self) -> Option<&str> {
         match self {
             Self::Create { key } | Self::Upload { key, .. } => Some(key),

@@ -314,8 +314,8 @@ impl LeftOut {
     }
 }
 
-/// Reader of the packed object of the content of `F`. It holds one block and its frame in memory,
-/// so files of any size can be uploaded.
+/// A reader that returns the content of `F`, packed as an object. It holds one block and its frame
+/// in memory, so files of any size can be uploaded.
 pub(crate) struct PackedFile<F> {
     content: F,
     packer: Option<BlockPacker<Pipe>>,
@@ -382,9 +382,9 @@ impl<F: Read> Read for PackedFile<F> {
     }
 }
 
-/// Maximum packed bytes of parts with the ends and findings of a text. `PACKED_MASKED` is the
-/// maximum of parts that also have the ranges needed to mask secrets. The two ends of the text are
-/// sent even if they are larger.
+/// Maximum packed bytes of the parts that contain the two ends and the findings of a text.
+/// `PACKED_MASKED` is the maximum if the parts also contain the ranges needed to mask secrets. The
+/// two ends of the text are sent even if they are larger.
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
 const MOST_RANGES: usize = 250;
@@ -511,9 +511,10 @@ fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
 
 const PLACES: usize = 400;
 
-/// Computes what other hosts need to create the stand-ins of `content` without the object: adds
-/// shortcuts to the analysis in `record`, and returns the ranges to send with the record. Returns
-/// `None` if `record` has no analysis of all of `content`.
+/// Computes what other hosts need to create the stand-ins of `content` without reading its object
+/// from the bucket: adds precomputed results to the analysis in `record` (its `shortcuts`), and
+/// returns the ranges to send with the record. Returns `None` if `record` has no analysis of all of
+/// `content`.
 pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<Option<PartsPlan>> {
     let Some(analysis) = record.analysis.as_ref().filter(|known| known.bytes == content.len())
     else {

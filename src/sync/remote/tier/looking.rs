@@ -164,8 +164,8 @@ impl TierInner {
         Ok(LookOutcome { is_answered: true, conversations: Some(conversations) })
     }
 
-    /// Looks at one removed conversation, because another host may have created it again. Chooses
-    /// the one with the oldest look.
+    /// Runs a look at one removed conversation, because another host may have created it again.
+    /// Chooses the conversation whose last look is the oldest.
     fn look_again(&self, known: &OpenBucket, gone: &[Component]) {
         let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
         // Skip removals that are not published yet.

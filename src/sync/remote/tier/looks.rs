@@ -10,7 +10,7 @@ use ctxfs_core::model::Component;
 const LOOKERS: usize = 4;
 const MOST_WAITING: usize = 256;
 const MOST_KNOWN: usize = 4096;
-/// A look has just ended if it ended at most this long ago. A file that a reader failed to find
+/// A look counts as just ended for this long after its end. A file that a reader failed to find
 /// before the look may be here now.
 const JUST: Duration = Duration::from_millis(100);
 
