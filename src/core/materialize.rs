@@ -71,7 +71,7 @@ const SCANNED_BYTES: usize = 128 << 10;
 // block take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
 
-/// Number of bytes at the start of content that [`is_binary`] and [`is_for_terminal`] examine.
+/// [`is_binary`] and [`is_for_terminal`] examine only this many bytes at the start of content.
 pub const SNIFFED: usize = 64 << 10;
 
 /// Analyses one stream.
@@ -188,8 +188,8 @@ impl Analyzer {
     }
 
     /// Appends `block`, which is not analysed yet, to the recorded first bytes of the stream. If
-    /// they show that the stream was made for a terminal, analyses the bytes before `block` again,
-    /// as a terminal log.
+    /// these first bytes show that the stream was made for a terminal, analyses the bytes before
+    /// `block` again, as a terminal log.
     fn look_for_terminal(&mut self, block: &[u8]) {
         let Some(mut start) = self.start.take() else { return };
         let before = start.len();
@@ -302,7 +302,7 @@ pub fn token_count(text: &[u8]) -> u64 {
 }
 
 /// Returns true if content that begins with `bytes` was made for a terminal. This is the case if
-/// the first [`SNIFFED`] bytes have escape sequences, or progress that overwrites itself.
+/// the first [`SNIFFED`] bytes contain escape sequences, or progress that overwrites itself.
 /// [`Analyzer`] uses the same rule.
 pub fn is_for_terminal(bytes: &[u8]) -> bool {
     terminal::is_for_terminal(&bytes[..bytes.len().min(SNIFFED)])

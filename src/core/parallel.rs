@@ -177,7 +177,7 @@ impl<T> OrderedPass<T> {
         std::mem::forget(close);
     }
 
-    /// Returns the next result in order. Makes results itself while that one is missing. Returns
+    /// Returns the next result in order. While it is missing, makes results on this thread. Returns
     /// `None` at the end, or once `expired` returns true. Afterwards, [`Self::next_begun`] returns
     /// the results that were begun.
     pub fn next(

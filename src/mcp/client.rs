@@ -3,7 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `held_calls` | ends a call of a 2026-07-28 client with the requests of an older server |
+//! | `held_calls` | passes requests of older servers to a 2026-07-28 client in results of calls |
 //! | `subscriptions` | the subscriptions of a 2026-07-28 client |
 
 pub(crate) mod held_calls;
@@ -102,8 +102,8 @@ pub(crate) enum Route {
     Gateway,
 }
 
-/// The origin of a question to the client: a server, or the gateway itself. The gateway waits for
-/// the answer at the other end of the channel.
+/// The origin of a question to the client: a server, or the gateway itself. `Gateway` holds the
+/// sender of a channel; the gateway waits for the answer at the receiver.
 pub(crate) enum QuestionSource {
     Server(ServerQuestion),
     Gateway(oneshot::Sender<Message>),
@@ -117,7 +117,8 @@ pub(crate) struct ServerQuestion {
 }
 
 /// The capabilities that the only server of a gateway declared in the last handshake. If the
-/// gateway has tools of its own, it answers the requests for capabilities that the server lacks.
+/// gateway has tools of its own and the server lacks one of these capabilities, the gateway answers
+/// the list requests of this capability, such as `tools/list`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) tools: bool,

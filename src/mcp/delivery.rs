@@ -1,5 +1,5 @@
 //! Delivers the answers of servers to the client. Adds the gateway's own entries to lists and
-//! capabilities, and edits entries of servers that would mislead the client.
+//! capabilities, and edits those entries of servers that would mislead the client.
 
 use std::borrow::Cow;
 use std::ops::Range;

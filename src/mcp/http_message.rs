@@ -146,7 +146,7 @@ where
 }
 
 /// An HTTP body that contains one message. Values on disk are read while the body is sent. The
-/// message keeps its room in the queue until the body is dropped.
+/// message takes up space in the queue until the body is dropped.
 pub(crate) struct JsonBody {
     message: Outgoing,
     left: u64,

@@ -63,9 +63,9 @@ struct KnownServer {
     catalog: Catalog,
 }
 
-/// `parameters` are the parameters of `initialize` for the servers. The first answer to the client
-/// waits for the servers; `is_introduced` is true once this wait is over. A server that is
-/// introduced later is announced by notifications.
+/// The introduction of the client to the servers. `parameters` are the parameters of `initialize`
+/// for the servers. The first answer to the client waits for the servers; `is_introduced` is true
+/// once this wait is over. A server that is introduced later is announced by notifications.
 #[derive(Default)]
 struct HubSession {
     parameters: Option<String>,

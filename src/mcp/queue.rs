@@ -22,8 +22,8 @@ pub(crate) struct Sender {
 
 pub(crate) type Receiver = mpsc::Receiver<Queued>;
 
-/// A message and its reserved room in the queue. Dropping it releases the room, so a message still
-/// counts while it is being written.
+/// A message and the space reserved for it in the queue. Dropping this value releases the space, so
+/// a message still counts while it is being written.
 pub(crate) struct Queued {
     pub(crate) message: Outgoing,
     _room: OwnedSemaphorePermit,

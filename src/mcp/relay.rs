@@ -1,4 +1,4 @@
-//! The state of a session: the client, the servers, and the state between them.
+//! The state of a session: the client, the servers, and the state that they share.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use ctxfs_core::model::{CallCounts, Counts};
 // Maximum number of results stored and own tools called concurrently.
 const MAX_CONCURRENT: usize = 4;
 
-/// A session: one client, its servers, and the state between them.
+/// A session: one client, its servers, and the state that they share.
 ///
-/// [`ClientSession`] represents the client, and an [`Upstream`] represents each server. The two are
-/// independent; the modules that translate and answer use both through this type. `questions`
-/// limits requests answered by a language model, separately from `work`, because they can take
-/// minutes.
+/// [`ClientSession`] represents the client, and an [`Upstream`] represents each server. The two do
+/// not know each other. The modules for translation and for answers reach both through this type.
+/// `questions` limits requests answered by a language model, separately from `work`, because they
+/// can take minutes.
 pub(crate) struct Relay {
     pub(crate) client: Arc<ClientSession>,
     pub(crate) upstreams: Vec<Arc<Upstream>>,

@@ -128,8 +128,8 @@ impl SharedServer {
     }
 }
 
-/// An event for one session of a shared server. `Line` has the session's own ids, and holds its
-/// room in the queue until it is handled.
+/// An event for one session of a shared server. `Line` has the session's own ids, and takes up
+/// space in the queue until it is handled.
 pub(crate) enum SharedEvent {
     Line(InputLine, OwnedSemaphorePermit),
     Lost { number: u64, why: String },

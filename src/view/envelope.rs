@@ -1,4 +1,4 @@
-//! `.envelope.json`: an output in the common protocol of tool responses.
+//! `.envelope.json`: an output as a JSON response of the tool-output protocol.
 //!
 //! `status`, `data`, `text`, `stats`, `context` and `error` are at the top level (`formats.md`,
 //! section 2). If an output does not fit, the envelope shows a part of it ([`preview`]). If the

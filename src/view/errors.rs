@@ -1,8 +1,8 @@
 //! `.errors`: the first error line of each kind, with the lines around it.
 //!
 //! Lines are printed as `rg -n` prints them. A remark above an error names the test, file or step
-//! that it belongs to, and the number of similar lines. A kind that does not fit with its context
-//! is printed as one line, as in a summary.
+//! that it belongs to, and the number of similar lines. If there is no room for the context of an
+//! error, the error is printed as one line, as in a summary.
 
 pub(super) mod context;
 mod finding;
@@ -54,8 +54,8 @@ fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, Render
     Ok(Rendered::plain())
 }
 
-/// Returns the number of error lines and where to find all of them. Returns `None` if every error
-/// line is of a kind of its own.
+/// Returns a text with the number of error lines and the path of a view that shows all of them.
+/// Returns `None` if every error line is of a kind of its own.
 fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let all = || found.shown.iter().chain(&found.lesser);
     let (count, kinds) = (found.count, all().count() as u64);

@@ -64,8 +64,9 @@ pub(super) fn render(
     Ok(Rendered::plain())
 }
 
-/// Returns the offset at which the page after the first `pages` pages begins. That is after the
-/// last newline within [`BACK`], or else between two characters.
+/// Returns the offset at which the page after the first `pages` pages begins. It is after the last
+/// newline in the [`BACK`] bytes before `pages * STEP`. Without such a newline, it is the last
+/// character boundary at or before `pages * STEP`.
 fn boundary(content: &dyn Content, pages: u64) -> io::Result<u64> {
     let near = pages * STEP;
     if near == 0 || near >= content.len() {

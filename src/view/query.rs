@@ -1,8 +1,8 @@
-//! The names under `X.grep/` and `.grep/`: ripgrep's options and a pattern. Also the encoding of all
-//! arguments in names.
+//! The names under `X.grep/` and `.grep/`: ripgrep's options and a pattern. Also the encoding of
+//! all arguments in names.
 //!
-//! A name encodes `/` as `%2F`, `%` as `%25` and a dot that would change its meaning as `%2E`. Every
-//! other byte stands for itself.
+//! A name encodes `/` as `%2F` and `%` as `%25`. It encodes a dot as `%2E` if the name would have
+//! another meaning with a plain dot, such as `..` or `.git`. Every other byte stands for itself.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -371,8 +371,8 @@ impl fmt::Display for ResumePoint {
     }
 }
 
-/// Decodes the argument in a name. Returns `None` for names that programs probe on their own, and
-/// for names that do not fit into a path.
+/// Decodes the argument in a name. Returns `None` for a name that programs look up in any
+/// directory, such as `.git`, and for a name that is empty or does not fit into a path.
 pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
     let name = name.as_bytes();
     if name.is_empty() || name.len() > MAX_NAME_BYTES || is_probe(name) {
@@ -431,8 +431,9 @@ const PROBED_NAMES: &[&[u8]] = &[
     b"4913",
 ];
 
-/// Returns true for a name that programs look up on their own in any directory. Query directories
-/// do not contain such names: a program would take the empty result for a configuration file.
+/// Returns true for a name that programs look up in any directory, such as `.git`. Query
+/// directories do not contain such names: a program would take the empty result for a configuration
+/// file.
 fn is_probe(name: &[u8]) -> bool {
     PROBED_NAMES.contains(&name)
         || is_swap(name)

@@ -113,7 +113,7 @@ impl Content for Noted<'_> {
 }
 
 /// Computes the shortcuts of `subject`: facts that make it unnecessary to read the whole output for
-/// its stand-ins. No secrets may be masked in `subject`. Reads the whole output if it has errors,
+/// its stand-ins. Secrets in `subject` must not be masked. Reads the whole output if it has errors,
 /// as a summary does to try searches.
 ///
 /// The shortcuts are also valid where secrets are masked. A shortcut that would differ if all known

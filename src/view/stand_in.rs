@@ -15,8 +15,8 @@ const ENVELOPE_REST: u64 = 128 << 10;
 const ESCAPED_BYTES: u64 = 6;
 
 /// The form of a stand-in. Each kind of host uses its own form. `Summary` has facts, head and tail,
-/// errors, and hints for further reading. `Envelope` is a response in the common protocol of tool
-/// responses. `Handle` is for a host with the `tool_output` tool. `Preview` is for the message log.
+/// errors, and hints for further reading. `Envelope` is a response of the tool-output protocol.
+/// `Handle` is for a host with the `tool_output` tool. `Preview` is for the message log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub enum Form {

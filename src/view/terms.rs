@@ -270,9 +270,9 @@ fn best_terms(counts: &WordCounts, count: usize) -> Vec<CountedTerm<'_>> {
     terms.filter(|term| !is_part(term)).take(count).collect()
 }
 
-/// Scores a term. The score is highest for a term that occurs in the square root of all lines. A
-/// term that occurs in most lines is as uninformative as a term that occurs once. Names score
-/// higher than words, and names that suggest trouble score highest.
+/// Scores a term. The score is highest if the number of lines with the term is the square root of
+/// the number of all lines. A term that occurs in most lines is as uninformative as a term that
+/// occurs once. Names score higher than words, and names that suggest trouble score highest.
 fn score(term: &CountedTerm<'_>, units: u64) -> u64 {
     let (some, all) = (term.units as f64, units as f64);
     let spread = some.ln_1p() * (all / some).ln_1p();

@@ -54,8 +54,8 @@ impl<const KEPT: usize> OpenLine<KEPT> {
         self.bytes += part.len() as u64;
     }
 
-    /// Ends the line, at its newline or at the end of the stream. Calls `look` with the first
-    /// bytes, the number and the offset of the line.
+    /// Ends the line, at its newline or at the end of the stream. Calls `look` with the first bytes
+    /// of the line, its number and its offset.
     pub(super) fn end(&mut self, look: impl FnOnce(&[u8], u64, u64)) {
         look(&self.head, self.lines + 1, self.offset);
         self.lines += 1;

@@ -233,8 +233,8 @@ impl ErrorScanner {
         }
     }
 
-    /// Returns the index of the last line of the run of harmless lines that begins at `line`, which
-    /// must be harmless. Only lines whose shapes are known extend the run.
+    /// Returns the index of the last line in a run of harmless lines. The run begins with line
+    /// `line`, which must be harmless. Only lines whose shapes are known extend the run.
     ///
     /// In some outputs, nearly every line contains a fragment. Recognizing a known shape is then
     /// faster than searching for fragments. After several calls that found no run, most calls

@@ -48,8 +48,8 @@ pub enum JsonKind {
     Broken { offset: u64, line: u64 },
 }
 
-/// Scans a stream as long as it is JSON. Once the stream is known not to be JSON, `push` returns at
-/// once.
+/// Scans a stream as long as it is JSON. Once the stream is known not to be JSON, `push` does
+/// nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JsonDetector<E = Shape> {
     state: DetectorState,

@@ -2,9 +2,9 @@
 
 use crate::model::{Encoding, Json};
 
-/// Number of bytes at the start that are examined to recognize a format. Office documents differ
-/// from other archives within these bytes. All other formats that `infer` knows differ in the first
-/// 512 bytes.
+/// Number of bytes at the start of a stream that are examined to recognize its format. Office
+/// documents differ from other archives within these bytes. All other formats that `infer` knows
+/// differ in the first 512 bytes.
 const HEAD_BYTES: usize = 16 << 10;
 // Number of bytes that must be text if the content is text. The magic bytes of tar, at offset 257,
 // are among them.

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::materialize::plain::EscapeStripper;
 use crate::model::{Content, read_pieces};
 
-/// Number of bytes per read. The cost of a read call is small compared with the analysis, and the
-/// bytes fit into the second-level cache.
+/// Number of bytes per read. A read call costs little compared with the analysis of so many bytes,
+/// and they fit into the second-level cache.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const STEP: usize = 64 * 1024;
 // Initial number of log bytes between two checkpoints.
@@ -86,9 +86,10 @@ impl Checkpoints {
         Self(Arc::new(checkpoints))
     }
 
-    /// Returns what to read of a log of `length` bytes to get the range `text` of its text. The
-    /// first value is where to start: an offset in the log, and the matching offset in the text.
-    /// The second value is a range of the log; nothing outside this range is read.
+    /// Returns which part of a log has to be read to get the range `text` of its text. The log has
+    /// `length` bytes. The first value is where to start: an offset in the log, and the matching
+    /// offset in the text. The second value is a range of the log; nothing outside this range is
+    /// read.
     pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
         let start = self.before(text.start, length);
         let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
@@ -211,7 +212,8 @@ impl<C: Content> PlainText<C> {
         Ok(Self::of_length(log, checkpoints, block.end()))
     }
 
-    /// Returns the text of `log`, given the length of the text. Reads nothing.
+    /// Does the same as [`new`](Self::new) for a text whose `length` is already known, and
+    /// therefore reads nothing.
     pub fn of_length(log: C, checkpoints: Checkpoints, length: u64) -> Self {
         Self { log, checkpoints, length, recent: Mutex::default() }
     }

@@ -38,8 +38,8 @@ pub(super) struct ProseFinder {
 
 /// A run of consecutive words. `offset`, `line` and `column` are the position of the first byte,
 /// and `end` is the end of the last complete word. `words` counts the complete words, and `plain`
-/// the complete words of letters and punctuation only. `open` is the length of the incomplete word
-/// at the end.
+/// counts those of them that consist only of letters and punctuation. `open` is the length of the
+/// incomplete word at the end.
 #[derive(Debug, Clone, Copy)]
 struct WordRun {
     offset: u64,

@@ -1,4 +1,4 @@
-//! Finds the lines that are repeated often, apart from numbers, and the lines that resemble no
+//! Finds the lines that are repeated often (numbers may differ), and the lines that resemble no
 //! other line.
 //!
 //! All lines that begin in the first 2 MiB are counted. After that, only lines that begin in the
@@ -281,8 +281,8 @@ mod tests {
         lines.finish(text.lines().count() as u64)
     }
 
-    /// Returns the count, the first and the last line number, and the text of the first line of
-    /// each group.
+    /// Returns four facts about each group: the count, the first and the last line number, and the
+    /// text of the first line.
     fn told(text: &str) -> Vec<(u64, u64, u64, &str)> {
         let text_of = |repeated: &Repeated| {
             let start = usize::try_from(repeated.offset).unwrap();
@@ -367,7 +367,7 @@ mod tests {
         whole.iter().map(tell).collect()
     }
 
-    /// Returns a log of `lines` lines in two forms, with `odd` in place of line 100.
+    /// Returns a log of `lines` lines, each in one of two forms, with `odd` in place of line 100.
     fn log(lines: usize, odd: &str) -> String {
         let line = |n: usize| match n {
             100 => format!("{odd}\n"),

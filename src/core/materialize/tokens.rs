@@ -74,9 +74,9 @@ struct CostEstimate {
     window: Option<ByteWindow>,
 }
 
-/// Sums of entries of [`ADDED`], in three parts. The lowest part is the sum for the last three
-/// bytes, and is the index of a cost in [`COSTS`]. The second part is the sum for the last two
-/// bytes. The third part is the entry for the last byte.
+/// Sums of entries of [`ADDED`]. `parts` packs three numbers of [`PART`] bits. From the lowest,
+/// they are the sum for the last three bytes, which is the index of a cost in [`COSTS`], the sum
+/// for the last two bytes, and the entry for the last byte.
 #[derive(Debug, Clone, Copy)]
 struct ByteWindow {
     parts: u64,

@@ -65,7 +65,8 @@ impl Analysis {
     /// different version is valid, but may differ from what this version would find.
     pub const VERSION: u32 = 5;
 
-    /// Returns the analysis with `bytes` set to the length of the text, which is what views show.
+    /// Returns the analysis with `bytes` set to the length of the text without escape sequences,
+    /// because views show this text.
     #[must_use]
     pub fn of_text(&self) -> Self {
         Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }

@@ -36,13 +36,15 @@ pub trait Content: Send + Sync {
         Ok(LinesBefore::default())
     }
 
-    /// Returns the offset of the last line, or `None` if it is not known without reading.
+    /// Returns the offset of the last line, or `None` if it is not known without reading. The
+    /// default implementation returns `None`.
     fn last_line(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
     /// Returns true once the reader's deadline has passed. From then on, reads fail with
-    /// [`io::ErrorKind::TimedOut`]. Long computations on bytes in memory check it regularly.
+    /// [`io::ErrorKind::TimedOut`]. Long computations on bytes in memory call this method
+    /// regularly. The default implementation has no deadline.
     fn is_over(&self) -> bool {
         false
     }
@@ -199,8 +201,9 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-/// Writes the input of a filter to the first argument. Returns in three cases: everything is
-/// written; writing fails because the filter has stopped reading; the second argument returns true.
+/// A function that writes the input of a filter to its first argument. It returns in three cases:
+/// everything is written; writing fails because the filter has stopped reading; the second argument
+/// returns true.
 pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
 
 /// Runs jq filters in such a way that a faulty filter does no harm.

@@ -19,17 +19,17 @@ pub type Evictor<'a> = Box<dyn FnMut(&RelPath) -> EvictionResult + 'a>;
 ///
 /// No method blocks, except for [`Self::look`] and the function that [`Self::evictor`] returns.
 pub trait OtherHosts: Debug + Send + Sync {
-    /// Reports a change in a conversation. `sealed` is the size of an output that has just been
-    /// completed.
+    /// Reports a change in a conversation. If the change has completed an output, `sealed` is the
+    /// size of this output.
     fn changed(&self, conversation: &Component, sealed: Option<u64>);
 
     /// Returns true if the caller should [look](Self::look) for changes by other hosts in the
     /// conversation `at`. If `at` is `None`, this is about changes to the list of conversations.
     fn is_look_due(&self, at: Option<&Component>) -> bool;
 
-    /// Fetches and applies the changes of other hosts. Waits for this, but at most for `patience`.
-    /// Concurrent callers share one request. Returns true if changes may have been applied since
-    /// the caller's previous look.
+    /// Fetches and applies the changes of other hosts. Waits at most for `patience`. Concurrent
+    /// callers share one request. Returns true if changes may have been applied since the caller's
+    /// previous call.
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
 
     /// Returns the conversations of other hosts that the last `look` without a conversation found.
@@ -45,7 +45,7 @@ pub trait OtherHosts: Debug + Send + Sync {
 
     /// Returns the paths of the outputs that were written as `path`, but got another path because
     /// `path` was taken. If the output at `path` itself got this path in place of a taken one,
-    /// includes the taken path.
+    /// includes the taken path. The default implementation returns no paths.
     fn same_name(&self, _conversation: &Component, _path: &RelPath) -> Vec<String> {
         Vec::new()
     }
@@ -54,7 +54,7 @@ pub trait OtherHosts: Debug + Send + Sync {
     fn report(&self) -> HostsReport;
 }
 
-/// The result of removing the local copy of an output.
+/// The result of an attempt to remove the local copy of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvictionResult {
     /// The copy was removed. The name and the record remain. The bytes are fetched when they are

@@ -32,13 +32,13 @@ pub struct Limits {
     pub retention_days: u32,
     /// Maximum number of bytes of an output that the message log contains whole.
     pub message_threshold: u64,
-    /// Number of characters of a longer output that the message log contains.
+    /// Number of characters that the message log contains of an output above `message_threshold`.
     pub message_preview: usize,
     /// Maximum number of bytes of an output that is given whole to a host with the `tool_output`
     /// tool.
     pub tool_response_max_bytes: u64,
-    /// Maximum number of tokens of an output that is given whole to such a host. `None` if only the
-    /// bytes are limited.
+    /// Maximum number of tokens of an output that is given whole to a host with the `tool_output`
+    /// tool. `None` if only the bytes are limited.
     pub token_budget: Option<u64>,
     /// True if outputs within the limits are stored too. A user requests this by setting a limit to
     /// `mirror`.
@@ -68,8 +68,8 @@ impl Limits {
     /// Maximum number of characters of a line in a stand-in or a search result. Longer lines are
     /// cut.
     pub const LINE_CHARS: usize = 500;
-    /// Maximum number of bytes of any other view. All hosts that were measured read this much
-    /// without truncation.
+    /// Maximum number of bytes of a view that is not a stand-in. All hosts that were measured read
+    /// this much without truncation.
     pub const VIEW_BYTES: usize = 48 * 1024;
     /// Number of lines of `.tail` and `.head`.
     pub const TAIL_LINES: u64 = 200;
@@ -123,7 +123,7 @@ impl LimitsByTool for Limits {
 }
 
 /// A JSON list of at most `MOST` entries. Deserializing a longer list fails before the rest of the
-/// list is in memory. A server may send millions of empty blocks.
+/// list is in memory. This protects against servers that send millions of empty blocks.
 #[derive(Debug)]
 pub struct ShortList<T, const MOST: usize>(pub Vec<T>);
 

@@ -101,8 +101,8 @@ const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
 // Extensions that a handle may omit after a call id.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
 
-/// Returns the handle of an artifact (`formats.md`, section 3). A model can request the artifact
-/// later by this relative path.
+/// Returns the handle of an artifact (`formats.md`, section 3): a relative path by which a model
+/// can request the artifact later.
 ///
 /// The handle is `<conversation>/<call id>` if ctxfs generated the call id, which is then a UUID.
 /// For any other output of a tool it is `<conversation>/<file name>`, and for any other file

@@ -88,8 +88,8 @@ fn is_false(value: &bool) -> bool {
 pub struct Removal {
     /// Time of the removal, in milliseconds since the epoch.
     pub at: i64,
-    /// The setting that caused the removal, such as `keep_age`. For a request, it is
-    /// [`UNLINK`](Self::UNLINK) or [`RENAME`](Self::RENAME).
+    /// The setting that caused the removal, such as `keep_age`. If a person or program removed or
+    /// renamed the file, this is [`UNLINK`](Self::UNLINK) or [`RENAME`](Self::RENAME).
     pub rule: String,
     /// The reason, phrased to follow the word `because`.
     pub why: String,
@@ -100,9 +100,9 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// The rule of a removal that a person or program requested.
+    /// The `rule` of a removal that a person or program requested.
     pub const UNLINK: &str = "unlink";
-    /// The rule of a rename: the content has a new path.
+    /// The `rule` of a removal that was a rename: the content still exists, at a new path.
     pub const RENAME: &str = "rename";
 
     /// Returns a removal of write-once content at the time `at`. The record stays in the manifest.

@@ -31,8 +31,8 @@ const VALUE: usize = 1000;
 // Maximum number of characters in a URL scheme.
 const SCHEME: usize = 21;
 
-/// The compiled patterns of the sets. `beginnings` finds the beginnings of all patterns. `owners`
-/// has the index of the pattern of each beginning.
+/// The compiled patterns of all `PatternSet`s. `beginnings` finds the beginnings of all patterns.
+/// `owners` has the index of the pattern of each beginning.
 pub(super) struct KnownPatterns {
     beginnings: Option<AhoCorasick>,
     owners: Vec<usize>,

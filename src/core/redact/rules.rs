@@ -15,9 +15,9 @@ use crate::redact::sets::{PatternSet, SecretCheck};
 /// Maximum length of a secret in bytes. The length includes the context that the pattern of the
 /// secret needs.
 pub(super) const REACH: usize = 16 * 1024;
-/// Number of bytes before the [`REACH`] bytes in front of a block. If a line begins in them, the
-/// search for secrets begins there. A search that begins inside a line may mistake part of a word
-/// for a whole word.
+/// Number of bytes before the [`REACH`] bytes in front of a block. If a line begins in these bytes,
+/// the search for secrets begins there. A search that begins inside a line may mistake part of a
+/// word for a whole word.
 pub(super) const LINE: usize = 4 * 1024;
 // The name is limited because it appears in every mask.
 const NAME_BYTES: usize = 32;
@@ -25,7 +25,7 @@ const NAME_BYTES: usize = 32;
 const KEY_END_BYTES: usize = 71;
 
 /// A user-defined rule. `name` appears in its masks. `regex` matches the secret, or the secret with
-/// its context. Of a match, the group `secret` is masked. Without such a group, the first group is
+/// its context. The group `secret` of a match is masked. Without such a group, the first group is
 /// masked; without any group, the whole match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -120,7 +120,8 @@ impl SecretRules {
     }
 
     /// Returns the secrets that begin in `bytes` at or after `from`, in order. Searches only the
-    /// bytes as they are; [`SecretRules::secrets`] also searches their renditions.
+    /// bytes as they are. [`SecretRules::secrets`] also searches other forms in which readers may
+    /// see them, such as without escapes; see the module `rendition`.
     pub(super) fn find<'a, 'b>(
         &'a self,
         bytes: &'b [u8],

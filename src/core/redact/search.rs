@@ -102,9 +102,9 @@ fn near_escapes(bytes: &[u8], range: &Range<usize>) -> Vec<Range<usize>> {
     parts
 }
 
-/// Returns true if a chunk contains a character that may make its renditions differ from it. These
-/// characters are the backslash, a carriage return that does not end a line, and other control
-/// characters except blanks and line ends.
+/// Returns true if a chunk contains a character because of which its renditions may differ from the
+/// chunk. These characters are the backslash, a carriage return that is not before a newline, and
+/// other control characters except tabs, newlines and NUL bytes.
 fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
     let is_escape = |byte: &u8| {
         let is_control = *byte < b' ' && !matches!(*byte, b'\n' | b'\r' | b'\t' | 0);

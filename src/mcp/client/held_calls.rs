@@ -1,7 +1,7 @@
 //! Calls of a client of revision 2026-07-28 to a server of an older revision. If the server sends a
 //! request to the client, the gateway ends the client's call with the result `input_required`, but
-//! keeps the call open at the server. This call continues when the client repeats its call with the
-//! answers.
+//! keeps the call open at the server. The call at the server continues when the client repeats its
+//! call with the answers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -210,7 +210,8 @@ async fn settle(relay: Weak<Relay>, from: Arc<Upstream>, request: u64) {
     }
 }
 
-/// Ends the client's request with the questions that the call carries, and holds the call.
+/// Ends a request of the client with the questions that it carries, and holds the call at the
+/// server.
 async fn request_input(relay: &Arc<Relay>, from: &Arc<Upstream>, request: u64) {
     let released = from.with_requests(|requests| {
         let pending = requests.waiting.get_mut(&request)?;

@@ -28,7 +28,7 @@ const MAX_SESSIONS: usize = 64;
 const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// All sessions of an HTTP gateway. Clients of revision 2026-07-28 open no sessions, so the gateway
-/// keeps one session for each token in `shared`. Both kinds of sessions count toward
+/// keeps one session in `shared` for each token. Both kinds of sessions count toward
 /// [`MAX_SESSIONS`].
 pub(crate) struct HttpSessions {
     gateway: Gateway,

@@ -136,8 +136,8 @@ impl Catalog {
 }
 
 /// Fetches all pages of a list. If several rows have the same key, only the first is kept. Fetching
-/// stops at a page without a next page. It also stops if the next page was already read, or if a
-/// page has rows but no new ones.
+/// stops at a page that names no next page. It also stops if the next page was already read, or if
+/// a page has rows but no new ones.
 async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, String> {
     let (mut rows, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
     let (mut keys, mut cursors) = (HashSet::new(), HashSet::new());

@@ -22,7 +22,7 @@ const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// Introduces the client to all servers, with the `initialize` parameters of the first call. Later
-/// calls only wait. Waits for the servers up to [`INTRODUCTION_TIME`].
+/// calls only wait. Waits for the servers, but at most for [`INTRODUCTION_TIME`].
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
     let is_first = {
         let mut session = hub.session.lock();

@@ -51,8 +51,8 @@ pub struct Ruling {
     pub source: RuleSource,
 }
 
-/// The source of a verdict: a pattern, the default of a risk, or unreadable rules. Unreadable rules
-/// allow no call without asking the user.
+/// The source of a verdict: a pattern, the default verdict for the risk of the call, or the fact
+/// that some rules are unreadable. In the last case, no call is allowed without asking the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum RuleSource {
@@ -71,15 +71,15 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Sets the default for calls of a risk that no pattern matches. If it is set twice, the
-    /// stricter default applies.
+    /// Sets the default verdict for a risk. It applies to calls that no pattern matches. If it is
+    /// set twice, the stricter verdict applies.
     pub fn add_default(&mut self, risk: Risk, verdict: Verdict) {
         let default = &mut self.defaults[risk as usize];
         *default = Some(verdict).max(*default);
     }
 
-    /// Adds a rule by its key in `[permissions]`: the word for a risk, or a glob of `server/tool`. In
-    /// a glob, `*` also matches `/`.
+    /// Adds a rule by its key in `[permissions]`: the word for a risk, or a glob of `server/tool`.
+    /// In a glob, `*` also matches `/`.
     pub fn add_by_key(&mut self, key: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         match Risk::of_word(key) {
             Some(risk) => self.add_default(risk, verdict),
@@ -95,8 +95,8 @@ impl Rules {
     }
 
     /// Returns the ruling on a call of `tool`, which has the form `server/tool`. The longest
-    /// matching pattern decides, or else the default of the risk. If some rules are unreadable,
-    /// `Allow` becomes `Ask`.
+    /// matching pattern decides, or else the default verdict for `risk`. If some rules are
+    /// unreadable, `Allow` becomes `Ask`.
     pub fn rule(&self, tool: &str, risk: Risk) -> Ruling {
         let (verdict, source) = match self.globs.find(tool) {
             Some((pattern, verdict)) => (verdict, RuleSource::Rule(pattern.to_owned())),

@@ -24,8 +24,8 @@ const PROBE: Duration = Duration::from_secs(10);
 // Error codes that only 2026-07-28 servers use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
-/// The reason why a handshake failed. After `Other`, the server may use the other revision. After
-/// `Failed`, the other revision is not tried.
+/// The reason why a handshake failed. `Other`: the server possibly has a revision of the other era.
+/// `Failed`: the handshake of the other era is not tried.
 enum HandshakeError {
     Other(String),
     Failed(String),
@@ -171,8 +171,9 @@ pub(crate) async fn initialize_answered(relay: &Arc<Relay>, version: String, ans
     });
 }
 
-/// Answers the client's handshake from the profile of the only server. An `initialize` to a server
-/// of 2026-07-28 also subscribes to the server's notifications.
+/// Answers the client's handshake from the profile of the only server. If the request is
+/// `initialize` and the server has revision 2026-07-28, also subscribes to the server's
+/// notifications.
 pub(crate) async fn answer(relay: &Arc<Relay>, request: &ClientRequest) {
     let Some(only) = relay.upstreams.first() else { return };
     let asked = request.params().text("protocolVersion").unwrap_or_default();

@@ -18,7 +18,7 @@ const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 impl Upstream {
-    /// Subscribes to all changes of lists that the server announces.
+    /// Subscribes to the changes of every list whose changes the server announces.
     pub(crate) fn listen(self: &Arc<Self>, known: &ServerProfile) {
         {
             let mut notifications = self.notifications.lock();

@@ -26,9 +26,10 @@ const MAX_RESPONSES: usize = 32 << 20;
 // Requests whose results can ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-/// A client request for a server of the other era. A translation returns the edits to apply before
-/// the request is sent, and the translation of its answer. It returns `None` if the request is not
-/// sent, because the gateway answered the request or the request repeats a held call.
+/// A client request for a server of the other era. Each method that returns [`Translated`] returns
+/// the edits to apply before the request is sent, and the translation of its answer. `None` means
+/// that the request is not sent, because the gateway answered the request or the request repeats a
+/// held call.
 pub(crate) struct ForeignRequest<'a> {
     pub(crate) relay: &'a Arc<Relay>,
     pub(crate) index: usize,

@@ -1,5 +1,5 @@
-//! Recognizes outputs that are already responses of the common protocol of tool responses. This is
-//! the protocol of `.envelope.json` (`formats.md`, section 2).
+//! Recognizes outputs that are already responses of the tool-output protocol, which is the protocol
+//! of `.envelope.json` (`formats.md`, section 2).
 
 use std::io;
 use std::ops::Range;
@@ -82,8 +82,8 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
-/// Returns true if the content is valid JSON as shown. Masked content is parsed again, because a
-/// mask may extend beyond a string. Returns `None` if time ran out.
+/// Returns true if the content is valid JSON in the form that readers see. Masked content is parsed
+/// again, because a mask may extend beyond a string. Returns `None` if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
@@ -125,9 +125,9 @@ fn skips(
     Ok(Some(bytes(content, range)? == b"true"))
 }
 
-/// Returns the raw text of the value in `range`, or `None` without a range. Also returns `None`,
-/// and adds the member to `left_out`, if the value is too large, or if some parsers cannot read it,
-/// because it is nested too deeply or contains a number out of range or half a surrogate pair.
+/// Returns the raw text of the value in `range`, or `None` without a range. Adds the member to
+/// `left_out` and returns `None` if the value is too large, or if some parsers cannot read the
+/// value. They cannot read deep nesting, a number out of range or half a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,

@@ -25,8 +25,9 @@ const SENTENCE_SHARE: usize = 8;
 const MINIFIED_BYTES: usize = 800;
 const SENTENCE_WORDS: usize = 4;
 
-/// Returns true if a line is part of a text that is not about this call. A line that `is_marked` as
-/// an error needs more surrounding text to count as quoted.
+/// Returns true if a line is part of a text that is not about this call. `is_marked` is true if the
+/// line is explicitly marked as an error; it then counts as part of a text only if the text has
+/// fewer program reports.
 pub(crate) fn is_quoted(lines: &ErrorContext, is_marked: bool) -> bool {
     let own = lines.own();
     ALWAYS.iter().any(|pattern| pattern.is_match(own))
@@ -201,9 +202,9 @@ static MARKED: Pattern = Pattern::new(
 );
 
 /// Returns true for a line of source code, a document or a manual: most lines around it are code or
-/// sentences, and few are program reports. A line that `is_marked` as an error, or that looks like
-/// a report, must stand inside a text with fewer reports. Otherwise it may be a message of the
-/// program that printed the text.
+/// sentences, and few are program reports. If the line is marked as an error (`is_marked`) or looks
+/// like a report, it must stand inside a text with fewer reports. Otherwise it may be a message of
+/// the program that printed the text.
 fn is_in_text(lines: &ErrorContext, is_marked: bool) -> bool {
     let filled = |line: &&str| !line.trim().is_empty();
     let above: Vec<&str> = lines.above().take(TEXT_LINES).filter(filled).collect();

@@ -408,8 +408,9 @@ impl<'a> JsonScan<'a> {
     }
 }
 
-/// Returns the length of the first piece of a string that is longer than a piece. The piece ends
-/// after a blank if there is one near its end, and never inside an escape or a character.
+/// Returns the length of the first piece of `rest`, the rest of a string that is too long for one
+/// piece. The piece ends after a blank if there is one near its end, and never inside an escape or
+/// a character.
 fn piece(rest: &[u8]) -> usize {
     if let Some(blank) = memchr::memrchr(b' ', &rest[PIECE - PIECE_MARGIN..PIECE]) {
         return PIECE - PIECE_MARGIN + blank + 1;

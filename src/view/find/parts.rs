@@ -209,8 +209,8 @@ const ENDINGS: [(&str, usize); 26] = [
     ("en", MIN_LATIN_STEM),
 ];
 
-/// Appends `c` without case and accent, which may be several letters. Appends nothing for a
-/// combining accent.
+/// Appends `c` in lower case and without accents. The result may be several letters, such as `ss`.
+/// Appends nothing for a combining accent.
 fn push_folded(c: char, into: &mut String) {
     if c.is_ascii() {
         into.push(c.to_ascii_lowercase());

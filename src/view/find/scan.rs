@@ -45,8 +45,8 @@ struct LineScan<'a, F> {
     column: u64,
 }
 
-/// Calls `each` with every line of `content` that may contain a word of `matcher`, and possibly
-/// with other lines. Without a matcher, calls `each` with all lines. Ends with the line that
+/// Calls `each` with every line of `content` that contains a word of `matcher`, and possibly with
+/// some lines that do not. Without a matcher, calls `each` with all lines. Ends with the line that
 /// contains the byte at offset `last`. The lines do not depend on `block`, the number of bytes that
 /// are read at once.
 pub(super) fn scan(

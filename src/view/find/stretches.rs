@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Uses a line without a newline, after some lines that are found.
+    /// The content has some short lines, followed by a line that does not end.
     #[test]
     fn time_runs_out_inside_a_line() {
         struct Endless;

@@ -53,7 +53,7 @@ fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
     })
 }
 
-/// Returns the number of fields in a row. A separator inside quotes is text.
+/// Returns the number of fields in a row. A separator inside quotes does not count.
 pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
     let mut quoted = false;
     let is_end = |byte: &&u8| {

@@ -11,7 +11,8 @@ use crate::query;
 pub struct Words(Vec<u8>);
 
 impl Words {
-    /// Parses a name. Returns `None` for names that programs probe on their own.
+    /// Parses a name. Returns `None` for a name that programs look up in any directory, such as
+    /// `.git`, and for a name that is empty or too long.
     pub fn parse(name: &OsStr) -> Option<Self> {
         query::decoded(name).map(Self)
     }
@@ -38,7 +39,8 @@ impl fmt::Display for Words {
 }
 
 /// Returns the words in `text` to search for, in order and without duplicates. Leaves out question
-/// words unless there are no other words. A name is one word: `web-7`, `src/main.rs`.
+/// words, such as `how`, unless there are no other words. A name is one word: `web-7`,
+/// `src/main.rs`.
 pub(super) fn counting(text: &str) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for word in text.split(is_between).map(trimmed).filter(|word| !word.is_empty()) {

@@ -21,7 +21,7 @@ pub trait Corpus: Sync {
     }
 
     /// Returns the number of directories that are left out because the reader has no permission to
-    /// read them.
+    /// read them. The default implementation returns 0.
     fn closed_directories(&self) -> u64 {
         0
     }
@@ -30,7 +30,7 @@ pub trait Corpus: Sync {
     fn path(&self, number: usize) -> &RelPath;
 
     /// Returns the number of places below the directory that could not be listed, and descriptions
-    /// of the first of them with the reasons.
+    /// of the first of them with the reasons. The default implementation returns none.
     fn unlisted(&self) -> (u64, Vec<String>) {
         (0, Vec::new())
     }
@@ -103,8 +103,8 @@ pub(crate) enum Visited<T> {
 }
 
 impl<T> Visited<T> {
-    /// Calls `visit`. Returns `NotBegun` if `expired` returns true before, or if a read in `visit`
-    /// fails because time ran out.
+    /// Calls `visit`, unless `expired` returns true. In that case, or if a read in `visit` fails
+    /// because time ran out, returns `NotBegun`.
     pub(crate) fn by(
         expired: &(dyn Fn() -> bool + Sync),
         visit: impl FnOnce() -> io::Result<Self>,

@@ -30,8 +30,8 @@ const UNSEARCHED_FOLDS: usize = 4;
 // The byte order mark of UTF-8. It is not treated as text, as in ripgrep.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// State that the reader and the report share: the mapping from the searcher's lines to lines of
-/// the content, and the reading position.
+/// Maps the searcher's lines to lines of the content, and has the reading position. The reader and
+/// the report share it.
 pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
     now: Cell<ReadPosition>,
@@ -116,9 +116,9 @@ impl LinePiece {
 }
 
 impl LineMap {
-    /// Returns the map of a search that begins at byte `offset` of the content. `from` is the
-    /// position of this byte, not counting the first `skipped` bytes of its line, which are a byte
-    /// order mark.
+    /// Returns the line map for a search that begins at byte `offset` of the content. `from` is the
+    /// position of this byte. If its line begins with a byte order mark, `skipped` is the length of
+    /// the mark, and the column of `from` does not count the mark.
     pub(super) fn new(offset: u64, from: TextPosition, skipped: u64) -> Self {
         let start = if from.column == 1 { PieceStart::Line } else { PieceStart::Asked };
         let column = from.column - 1 + skipped;

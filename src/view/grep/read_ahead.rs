@@ -63,8 +63,8 @@ pub(super) struct SearchSpec<'a> {
     pub(super) sizes: ReadAheadSizes,
 }
 
-/// Reads content sequentially from one place on, while other threads read the next chunks. There is
-/// no queue if the content is too small for additional threads.
+/// Reads content sequentially from one place on, while other threads read the next chunks. `queue`
+/// is `None` if the content is too small for additional threads.
 pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
@@ -512,7 +512,7 @@ mod tests {
         Ok((read, lines))
     }
 
-    /// Runs a search for `x` that reads ahead.
+    /// Calls `test` with a [`ReadAhead`] for a search for the letter x.
     fn with_ahead<T>(
         content: &dyn Content,
         options: &SearchOptions,
@@ -567,7 +567,8 @@ mod tests {
         });
     }
 
-    /// Content whose reads fail from some offset on, either on other threads or on all.
+    /// Content whose reads fail from some offset on, either on all threads or only on other
+    /// threads.
     struct Failing {
         bytes: Vec<u8>,
         everywhere: bool,

@@ -24,8 +24,8 @@ pub(super) struct PathStep {
 }
 
 /// The target of a step. `Each` is `[]`, or a range of items such as `[10:20][]`. Without a range,
-/// `Each` also selects each value of an object. `FromEnd`, such as `[-1]`, ends the part of a path
-/// that can be followed.
+/// `Each` also selects each value of an object. `FromEnd`, such as `[-1]`, cannot be followed in a
+/// forward pass, and neither can the steps after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepTarget {
     // `.key`, `["key"]`
@@ -38,8 +38,9 @@ pub(super) enum StepTarget {
     FromEnd,
 }
 
-/// Parses the path of `filter` as far as it can be followed forwards. The result has no steps if
-/// the filter does not begin with such a path.
+/// Parses the path at the start of `filter`, up to the first step that counts from the end, such as
+/// `[-1]`. The result has no steps if `filter` does not begin with a path, or if the path begins
+/// with such a step.
 pub(super) fn leading(filter: &str) -> FilterPath {
     let mut parser = PathParser { filter, at: 0 };
     let Some(found) = parser.steps() else { return FilterPath::default() };

@@ -234,9 +234,9 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     Ok(part)
 }
 
-/// Returns the line if it fits, or else its longest start that fits together with a mark for the
-/// cut. Also returns the number of bytes of the line that are shown. Returns `None` if a start of
-/// the usual length does not fit and the line is not `needed`.
+/// Returns the whole line if it fits. Otherwise, returns the longest start of the line that leaves
+/// room for a mark, followed by the mark. Also returns the number of bytes of the line that are
+/// shown. Returns `None` if a start of the usual length does not fit and the line is not `needed`.
 fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) {
     let whole = clean(line, Limits::LINE_CHARS, bytes.saturating_sub(1));
     if whole.used == line.len() {
@@ -300,8 +300,8 @@ fn tail(
     Ok(part)
 }
 
-/// Returns the end of the last line, after a mark with the column at which it begins, and sets the
-/// columns of `part`. `line` is the part of the last line that was read.
+/// Returns a mark and the end of the last line. The mark states the column at which this end
+/// begins. Sets the columns of `part`. `line` is the part of the last line that was read.
 fn end_of(
     subject: &Subject<'_>,
     line: &[u8],

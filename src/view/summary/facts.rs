@@ -21,7 +21,8 @@ const TROUBLE_CHARS: usize = 400;
 const HEAD_BYTES: usize = 256 << 10;
 
 /// The facts in the order of their lines. `shown` states which lines the excerpt shows. `before`
-/// and `after` are the lines around it. `steps` are the ways to read the rest of the output.
+/// and `after` are the facts before and after `shown`. `steps` are the ways to read the rest of the
+/// output.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,

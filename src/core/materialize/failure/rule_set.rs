@@ -127,8 +127,8 @@ impl RuleBits {
 // Length in bytes from which a literal distinguishes lines well. Longer literals are not preferred.
 const LONG_LITERAL: usize = 6;
 
-/// Returns lower-case literals of which every match of `pattern` contains at least one, in upper or
-/// lower case. Returns `None` if there are no such literals.
+/// Returns literals in lower case. Every match of `pattern` contains at least one of them, in upper
+/// or lower case. Returns `None` if there are no such literals.
 fn required_literals(pattern: &str) -> Option<Vec<Vec<u8>>> {
     let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
     required(&parsed.ok()?)

@@ -1,4 +1,4 @@
-//! The rules that rank an error line, each by the text of the line alone.
+//! The rules that rank error lines. Each rule judges a line by its text alone.
 
 use std::sync::LazyLock;
 

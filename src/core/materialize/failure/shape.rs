@@ -1,5 +1,5 @@
-//! The shape of a line: a copy in which the letters of words that no rule contains become `x` or
-//! `X`, and numbers become `1`.
+//! The shape of a line: a copy in which numbers become `1`. Words that occur in no rule also
+//! change: their letters become `x` or `X`.
 //!
 //! The rules are applied to the shape. A single decision therefore applies to all lines of an
 //! output with the same shape, whatever names, paths and numbers they contain.

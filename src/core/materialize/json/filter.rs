@@ -120,10 +120,9 @@ fn is_bare(key: &[u8]) -> bool {
     key.iter().all(bare) && key.first().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Returns true if the keys of an object are data. This is the case if the object has more keys
-/// than a shape records. It is also the case if all values are objects, or all are arrays, and not
-/// all keys are identifiers. If all keys are identifiers, the values must be at least [`MANY`]
-/// objects that have a key in common.
+/// Returns true if the keys of an object are data. This is so in three cases: the object has more
+/// keys than a shape records; all values are objects or all are arrays, and some key is not an
+/// identifier; the values are at least [`MANY`] objects that have a key in common.
 pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     if node.rest.is_some() {
         return true;
@@ -152,8 +151,8 @@ const MESSAGES: usize = 2;
 const PLAIN_BYTES: u64 = 400;
 
 /// A field of a record whose values are strings, numbers or booleans. `path` leads from the record
-/// to the field. `key` is the key as written. `always` is true if the field is a string in every
-/// record.
+/// to the field. `key` is the key as written. `always` is true if the field is a direct member of
+/// the record, and a string in every record.
 #[derive(Debug, Clone)]
 pub(super) struct RecordField {
     path: String,

@@ -84,8 +84,8 @@ impl Scanner {
         self.nesting.depth == MAX_DEPTH
     }
 
-    /// Returns true inside a string, a number or a word. Also returns true after the colon of a
-    /// key, until the value begins.
+    /// Returns true if the scan is inside a string, a number or a word, or between the colon of a
+    /// key and the value.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
             ScannerState::Text
@@ -463,7 +463,7 @@ pub enum Scalar {
     Float,
 }
 
-/// A receiver of the events of a [`Scanner`].
+/// A receiver of the events of a [`Scanner`]. By default, an event does nothing.
 ///
 /// The events of a value are, in this order:
 ///
@@ -499,7 +499,8 @@ pub trait Events {
     #[inline]
     fn begins(&mut self, _at: usize) {}
 
-    /// Returns true if the receiver needs the text of the next value, if that value is a number.
+    /// Returns true if the receiver needs the text of numbers. The scanner asks at each number. The
+    /// default returns true.
     #[inline]
     fn reads_numbers(&self) -> bool {
         true
@@ -555,8 +556,8 @@ pub trait Events {
     fn broken(&mut self) {}
 }
 
-/// Maximum nesting depth. At one bit per level, it takes 128 KiB. All JSON readers that were tried
-/// support far fewer levels.
+/// Maximum nesting depth. The scanner keeps one bit for each level, at most 128 KiB. All JSON
+/// readers that were tried support far fewer levels.
 const MAX_DEPTH: usize = 1 << 20;
 
 // The open brackets, with one bit for each: 1 for an object, 0 for an array.

@@ -41,9 +41,9 @@ pub(super) struct ShapeNode {
     use_of: FieldUse,
 }
 
-/// Use of the values of a field. `Tally`: the values are counted, in the tally with this index.
-/// `Kind`: the values determine the kind of the record. `Message`: the values determine the kind
-/// only if the record has no `Kind` field.
+/// How the values of a field are used. `Tally`: the values are counted, in the tally with this
+/// index. `Kind`: the values determine the kind of the record. `Message`: the values determine the
+/// kind only if the record has no `Kind` field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FieldUse {
     #[default]

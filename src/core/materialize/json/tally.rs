@@ -250,8 +250,9 @@ impl TroubleWord {
     }
 }
 
-/// The entries of [`VALUES`], followed by the words, with their ranks. `letters` has, for each word
-/// length, one bit for each letter with which a word of that length begins.
+/// `words` has the entries of [`VALUES`], followed by those of [`WORDS`], each with its rank.
+/// `letters` has, for each word length, one bit for each letter with which a word of that length
+/// begins.
 struct WordList {
     words: Vec<(&'static str, u8)>,
     letters: [u32; WORD_BYTES + 1],
