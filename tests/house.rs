@@ -332,6 +332,37 @@ fn largest_circle(graph: &Graph, without_face: bool) -> usize {
     reached.iter().map(circle).max().unwrap_or(0)
 }
 
+/// Maximum number of methods of the engine that the mount calls, all of `Engine`, `Source` and
+/// `Computed`. Methods of plain data do not count.
+const MOST_METHODS: usize = 25;
+/// What else of the engine the mount names in lower case: modules for threads, numbers of errors.
+const OTHERS: [&str; 5] = ["io_error_number", "patience", "reason_of_loss", "sync", "workers"];
+
+#[test]
+fn the_mount_calls_few_methods_of_the_engine() {
+    let crates = crates();
+    let text = |of: &str| crates[of].values().map(|text| ungrouped(text)).collect::<String>();
+    let (engine, mount) = (text("engine"), text("fuse"));
+    let words = |pattern: &str, text: &str| -> BTreeSet<String> {
+        let found = Regex::new(pattern).unwrap();
+        let found = found.captures_iter(text).map(|found| found.extract::<1>().1[0].to_owned());
+        found.collect()
+    };
+    let methods: BTreeSet<String> = Regex::new(r"(?ms)^impl (Engine|Source|Computed) \{.*?^\}")
+        .unwrap()
+        .find_iter(&engine)
+        .flat_map(|methods| words(r"(?m)^    pub fn (\w+)", methods.as_str()))
+        .collect();
+    let of_value = words(r"\b(?:engine|engine\(\)|computed)\s*\.\s*(\w+)", &mount);
+    let of_type = words(r"\b(?:Engine|Source|Computed)::(\w+)", &mount);
+    let with_engine = words(r"\.(\w+)\(\s*&?(?:\w+\.)*engine\b", &mount);
+    let called: BTreeSet<_> = of_value.iter().chain(&of_type).chain(&with_engine).collect();
+    let called: Vec<_> = called.into_iter().filter(|name| methods.contains(*name)).collect();
+    assert!((1..=MOST_METHODS).contains(&called.len()), "{}: {called:?}", called.len());
+    let others = words(r"\bctxfs_engine::([a-z]\w*)", &mount);
+    assert_eq!(others.into_iter().collect::<Vec<_>>(), OTHERS);
+}
+
 /// `(heading in docs/ARCHITECTURE.md, the most files below it)`.
 const JOURNEYS: &[(&str, usize)] = &[
     ("A write, until it is sealed", 25),

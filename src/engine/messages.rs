@@ -227,6 +227,7 @@ impl Host for OpenLog<'_> {
 
 /// A writer of messages, for a door without handles. It locks the log only while it appends whole
 /// lines.
+#[derive(Debug)]
 pub struct MessageWriter {
     engine: Arc<Engine>,
     conversation: Arc<Conversation>,
@@ -263,14 +264,6 @@ impl MessageWriter {
                 Err(error)
             }
         }
-    }
-}
-
-impl std::fmt::Debug for MessageWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MessageWriter")
-            .field("conversation", &self.conversation)
-            .finish_non_exhaustive()
     }
 }
 

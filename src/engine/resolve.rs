@@ -72,18 +72,6 @@ fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Speci
     }
 }
 
-/// Returns the names of the computed files that a listing of `dir` shows. `is_top` is true if `dir`
-/// is the root that the door shows.
-fn listed_names(dir: &dyn SourceDir, is_top: bool) -> impl Iterator<Item = &'static str> {
-    // The array exists if the log exists.
-    let has_source = move |name: &str| {
-        name != MESSAGE_ARRAY || dir.dir().is_ok_and(|open| open.stat(MESSAGES.as_ref()).is_ok())
-    };
-    let is_here = move |name: &str| special_name(dir, is_top, OsStr::new(name)).is_some();
-    let names = [README, MANIFEST, MESSAGE_ARRAY].into_iter();
-    names.filter(move |name| is_here(name) && has_source(name))
-}
-
 /// The meaning of a name in a directory.
 ///
 /// - `Control`: the directory of pages about the door itself
@@ -179,19 +167,23 @@ impl Engine {
         meet: &mut dyn FnMut(&OsStr, FileType, Option<u64>) -> io::Result<()>,
     ) -> Result<()> {
         let open = dir.dir()?;
-        for name in listed_names(dir, is_top) {
-            meet(name.as_ref(), FileType::File, None)?;
+        for name in [README, MANIFEST, MESSAGE_ARRAY].map(OsStr::new) {
+            // The array exists if the log exists.
+            if special_name(dir, is_top, name).is_some()
+                && (name != MESSAGE_ARRAY || open.stat(MESSAGES.as_ref()).is_ok())
+            {
+                meet(name, FileType::File, None)?;
+            }
         }
         let place = dir.place();
         let has_own = matches!(place, Ok(DirPlace::Conversation(_)));
         open.each_entry(&mut |name: &OsStr, kind, ino| {
             if has_own && is_bookkeeping(name) { Ok(()) } else { meet(name, kind, Some(ino)) }
         })?;
-        match place {
-            Ok(place @ DirPlace::Below(..)) if place.holds_artifacts() => {
-                let DirPlace::Below(id, path) = place else { return Ok(()) };
-                let Ok(conversation) = self.conversation(&id) else { return Ok(()) };
-                let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
+        match &place {
+            Ok(at @ DirPlace::Below(id, path)) if at.holds_artifacts() => {
+                let Ok(conversation) = self.conversation(id) else { return Ok(()) };
+                let Ok(all) = conversation.each_far(Some(path)) else { return Ok(()) };
                 // The first unreadable record ends the list.
                 for far in all.map_while(std::result::Result::ok) {
                     meet(far.path.file_name(), FileType::File, Some(far.stat.ino))?;

@@ -5,7 +5,6 @@
 //! addition, a writer that finds no room makes a sweep on its own thread.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -78,12 +77,6 @@ struct SweepSchedule {
     store_room: Option<u64>,
     fruitless: Option<Instant>,
     unread: UnreadPlaces,
-}
-
-impl fmt::Debug for Retention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retention").finish_non_exhaustive()
-    }
 }
 
 impl Retention {

@@ -24,7 +24,7 @@ use ctxfs_store::{
 /// It is cheap to clone, and nothing is read until the engine takes a snapshot. The version of the
 /// snapshot is compared with the version of the view: if the file has changed since the look-up,
 /// computing the view again fails with [`EngineError::Stale`].
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum Source {
     File(Arc<dyn DoorFile>),
     /// The message log of a conversation of several hosts, as it was at one moment.
@@ -47,15 +47,6 @@ pub(crate) struct Snapshot {
     pub(crate) at: FilePlace,
     pub(crate) record: Record,
     pub(crate) place: Place,
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::File(_) => "File",
-            Self::Log(_) => "Log",
-        })
-    }
 }
 
 impl Source {
@@ -208,17 +199,6 @@ impl Source {
             OpenFile::Far(_) => stat.size,
         };
         Ok(open.content(length))
-    }
-
-    pub(crate) fn present_version(&self, engine: &Engine) -> Result<Version> {
-        match self {
-            Self::File(file) => {
-                let open = open(engine, &**file)?;
-                let (stat, changes, _) = between_writes(&**file, &open)?;
-                file_version(engine, (&**file, &|| open.reader()), &stat, changes)
-            }
-            Self::Log(log) => Ok(log.version),
-        }
     }
 
     pub(crate) fn snapshot(&self, engine: &Engine) -> Result<Snapshot> {
@@ -416,6 +396,7 @@ const IN_MEMORY: u64 = 64 << 20;
 ///
 /// The bytes of this log never change. The log is assembled in an unnamed file when it is first
 /// needed.
+#[derive(Debug)]
 pub struct SharedLog {
     own: Arc<dyn DoorFile>,
     conversation: Arc<Conversation>,
@@ -423,12 +404,6 @@ pub struct SharedLog {
     version: Version,
     copy: Mutex<Option<Arc<File>>>,
     state: SourceState<ByteHistory>,
-}
-
-impl std::fmt::Debug for SharedLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedLog").finish_non_exhaustive()
-    }
 }
 
 impl SharedLog {

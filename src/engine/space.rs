@@ -47,7 +47,7 @@ impl Allowance {
 
 /// A range of bytes that is about to be written or reserved in a file, which is open as `open`. The
 /// range begins at `offset`, or at the end of the file if that is `None`.
-#[expect(missing_debug_implementations, reason = "a door's file has no `Debug`")]
+#[derive(Debug)]
 pub struct PlannedWrite<'a> {
     pub file: &'a dyn DoorFile,
     pub open: &'a File,
@@ -81,7 +81,7 @@ impl PlannedWrite<'_> {
 /// - `Write`: bytes of an open file, which also need free space on the disk, and must stay below
 ///   the cap of the file. A new length without bytes needs only the latter.
 /// - `Move`: a file or directory that is moved to another conversation
-#[expect(missing_debug_implementations, reason = "a door's file has no `Debug`")]
+#[derive(Debug)]
 pub enum Growth<'a> {
     Bytes(&'a Component, u64),
     Write(PlannedWrite<'a>),

@@ -160,7 +160,7 @@ impl Tree {
             Derived::Dir(dir) => return Ok(Position::Views { of: file, base, dir }),
             Derived::File(view) => view,
         };
-        let version = file.present_version(&self.engine)?;
+        let version = file.snapshot(&self.engine)?.version(&self.engine)?;
         let recipe = |view: View| Recipe::View(view.shared());
         let Some(base) = base else {
             return Ok(Position::computed(recipe(view), Base::File(file), version));

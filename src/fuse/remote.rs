@@ -34,16 +34,17 @@ pub(super) fn is_remote(file: &FileNode) -> bool {
 
 /// Returns the conversation and the record of a remote artifact. Fails with [`FsError::Stale`] if
 /// `file` is not remote.
-fn artifact(engine: &Engine, file: &FileNode) -> Result<(Component, FarArtifact)> {
+fn artifact(engine: &Engine, file: &FileNode) -> Result<(Arc<Conversation>, FarArtifact)> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
-    let far = engine.conversation(&id)?.far(&path)?;
+    let conversation = engine.conversation(&id)?;
+    let far = conversation.far(&path)?;
     let is_it = |far: &FarArtifact| file.was(&far.stat) && !file.has_file();
-    Ok((id, far.filter(is_it).ok_or(FsError::Stale)?))
+    Ok((conversation, far.filter(is_it).ok_or(FsError::Stale)?))
 }
 
 fn open(engine: &Engine, file: &FileNode) -> Result<Arc<RemoteFile>> {
-    let (id, far) = artifact(engine, file)?;
-    Ok(RemoteFile::open(engine.options(), &id, &far))
+    let (conversation, far) = artifact(engine, file)?;
+    Ok(RemoteFile::open(engine.options(), conversation.id(), &far))
 }
 
 pub(super) fn open_to_read(
@@ -96,10 +97,9 @@ pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()
         return Ok(());
     }
     allow_slow()?;
-    let (id, far) = artifact(&fs.engine, file)?;
-    let open = RemoteFile::open(fs.engine.options(), &id, &far);
-    let _room = fs.engine.reserve(Growth::Bytes(&id, far.stat.size))?;
-    let conversation = fs.engine.conversation(&id)?;
+    let (conversation, far) = artifact(&fs.engine, file)?;
+    let open = RemoteFile::open(fs.engine.options(), conversation.id(), &far);
+    let _room = fs.engine.reserve(Growth::Bytes(conversation.id(), far.stat.size))?;
     let has_come = far.bring_here(&conversation, open.file()?)?;
     use_local_file(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
 }
@@ -125,8 +125,8 @@ pub(super) fn replace_by_empty<T>(
 }
 
 fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
-    let (id, far) = artifact(&fs.engine, file)?;
-    let open = RemoteFile::open(fs.engine.options(), &id, &far);
+    let (conversation, far) = artifact(&fs.engine, file)?;
+    let open = RemoteFile::open(fs.engine.options(), conversation.id(), &far);
     // For most artifacts, the attributes came with the record.
     let attributes = match open.file() {
         Ok(file) => file.attributes.clone(),
@@ -135,8 +135,7 @@ fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
             Vec::new()
         }
     };
-    let _room = fs.engine.reserve(Growth::Bytes(&id, LEAST))?;
-    let conversation = fs.engine.conversation(&id)?;
+    let _room = fs.engine.reserve(Growth::Bytes(conversation.id(), LEAST))?;
     let has_begun = far.begin_empty(&conversation, attributes)?;
     use_local_file(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
 }
@@ -157,12 +156,11 @@ fn use_local_file(
 }
 
 pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
-    let (id, far) = artifact(&fs.engine, file)?;
-    let conversation = fs.engine.conversation(&id)?;
+    let (conversation, far) = artifact(&fs.engine, file)?;
     let manifest = fs.lock_manifest(&conversation)?;
     let record = conversation.forget_locked(&manifest, &far.path)?;
     let output = Some((far.stat.size, record));
-    fs.engine.freed(&id, Freed { output, ..Freed::default() });
+    fs.engine.freed(conversation.id(), Freed { output, ..Freed::default() });
     drop(manifest);
     *file.link.lock() = None;
     fs.compact(&conversation);
@@ -172,12 +170,11 @@ pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
 /// Renames a remote artifact to a free name in its conversation by changing only its record.
 /// Returns false if the rename needs the bytes of the artifact.
 pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool> {
-    let (id, far) = artifact(&fs.engine, file)?;
+    let (conversation, far) = artifact(&fs.engine, file)?;
     let Some((other, path)) = to.place() else { return Ok(false) };
-    if other != id || !path.is_artifact() {
+    if other != *conversation.id() || !path.is_artifact() {
         return Ok(false);
     }
-    let conversation = fs.engine.conversation(&id)?;
     let origin = far.record.far.as_ref().map_or("", |far| &far.origin);
     // Fails before any change if another process holds the manifest lock.
     drop(fs.lock_manifest(&conversation)?);
