@@ -204,7 +204,11 @@ fn compute_text(
             Ok(engine.held_text(concat!(env!("CARGO_PKG_VERSION"), "\n"), None)?)
         }
         Recipe::Door(name) => match &of.base {
-            Base::Door(status) => Ok(engine.held_text(&engine.page(name, &status()?)?, None)?),
+            Base::Door(status) => {
+                let is_metrics = *name == "metrics";
+                let page = if is_metrics { Engine::metrics } else { Engine::status };
+                Ok(engine.held_text(&page(engine, &status()?)?, None)?)
+            }
             _ => Err(EngineError::Stale),
         },
     }

@@ -48,7 +48,7 @@ impl Counters {
         counter.fetch_add(count, Relaxed);
     }
 
-    /// Returns all counters, with those of the door, as a JSON object.
+    /// Returns all counters as a JSON object, including the counters of the door.
     pub(crate) fn to_json(&self, door: &DoorStatus) -> Value {
         json!({
             "bytesWritten": door.bytes_written,

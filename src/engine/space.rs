@@ -77,13 +77,13 @@ impl PlannedWrite<'_> {
 
 /// A change that takes room.
 ///
-/// - `Bytes`: a number of bytes in a conversation
+/// - `Bytes`: a number of bytes in a conversation. Outside of conversations, there is no limit.
 /// - `Write`: bytes of an open file, which also need free space on the disk, and must stay below
 ///   the cap of the file. A new length without bytes needs only the latter.
 /// - `Move`: a file or directory that is moved to another conversation
 #[derive(Debug)]
 pub enum Growth<'a> {
-    Bytes(&'a Component, u64),
+    Bytes(Option<&'a Component>, u64),
     Write(PlannedWrite<'a>),
     Move { from: &'a Component, path: &'a RelPath, to: &'a Component },
 }
@@ -105,7 +105,8 @@ impl Engine {
     /// after the change.
     pub fn reserve(&self, growth: Growth<'_>) -> Result<Reservation> {
         match growth {
-            Growth::Bytes(id, bytes) => reserve_bytes(self, id, bytes),
+            Growth::Bytes(Some(id), bytes) => reserve_bytes(self, id, bytes),
+            Growth::Bytes(None, _) => Ok(Reservation::default()),
             Growth::Write(write) => write.reserve(self),
             Growth::Move { from, to, .. } if self.options.quota.is_none() || from == to => {
                 Ok(Reservation::default())
@@ -221,7 +222,7 @@ pub(crate) fn fitting_on_disk(engine: &Engine, length: u64, may_go: bool) -> Res
     engine.space.disk.spend(length, make_room)
 }
 
-/// Fails unless `length` bytes are among those that fit on the disk.
+/// Fails if only `fits` of `length` bytes fit on the disk.
 pub(crate) fn enough_on_disk(engine: &Engine, fits: u64, length: u64) -> Result<()> {
     let missing = fits < length;
     if missing { Err(EngineError::DiskNearlyFull(engine.options.min_free)) } else { Ok(()) }

@@ -11,13 +11,8 @@ use ctxfs_core::model::{Amount, Component, Counts, HostsReport, MOST_TOOLS, OTHE
 type Gauge = (&'static str, &'static str, u64);
 
 impl Engine {
-    /// Returns the text of `.ctxfs/metrics` or `.ctxfs/status.json`.
-    pub(crate) fn page(&self, name: &str, door: &DoorStatus) -> Result<String> {
-        if name == "metrics" { self.metrics(door) } else { self.status(door) }
-    }
-
     /// Returns the metrics page for Prometheus.
-    fn metrics(&self, door: &DoorStatus) -> Result<String> {
+    pub(crate) fn metrics(&self, door: &DoorStatus) -> Result<String> {
         let gauges = [
             ("ctxfs_nodes", "Nodes that the kernel knows.", door.nodes as u64),
             ("ctxfs_open_handles", "Open files and directories.", door.open_handles as u64),
@@ -32,7 +27,7 @@ impl Engine {
         Ok(page.map_err(std::io::Error::other)?)
     }
 
-    fn status(&self, door: &DoorStatus) -> Result<String> {
+    pub(crate) fn status(&self, door: &DoorStatus) -> Result<String> {
         let Sums { total, .. } = self.counts(None)?.sums;
         let status = json!({
             "version": env!("CARGO_PKG_VERSION"),

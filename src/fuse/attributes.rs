@@ -19,7 +19,7 @@ use crate::{
     lookup, message_log, record, remote, write_once,
 };
 use ctxfs_core::model::{Component, Provenance};
-use ctxfs_engine::{DoorFile as _, FileLife as _, Freed, Growth, PlannedWrite, Reservation};
+use ctxfs_engine::{DoorFile as _, FileLife as _, Freed, Growth, PlannedWrite};
 use ctxfs_store::{
     Dir, attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     stat_file,
@@ -363,10 +363,7 @@ impl ContextFs {
         }
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let bytes = (name.len() + value.len()) as u64;
-        let _room = match charged_to(&node) {
-            Some(conversation) => fs.engine.reserve(Growth::Bytes(&conversation, bytes))?,
-            None => Reservation::default(),
-        };
+        let _room = fs.engine.reserve(Growth::Bytes(charged_to(&node).as_ref(), bytes))?;
         let value = match (fs.engine.options().stored_rules(), str::from_utf8(value)) {
             (Some(rules), Ok(text)) => &rules.mask_text(text).into_bytes(),
             _ => value,

@@ -10,7 +10,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{Freed, Growth, RemovedContent, Reservation, SourceDir as _, SpecialName};
+use ctxfs_engine::{Freed, Growth, RemovedContent, SourceDir as _, SpecialName};
 use ctxfs_store::{BLOCK, Dir, FileType};
 use ctxfs_view::Derived;
 
@@ -31,10 +31,7 @@ impl ContextFs {
         }
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
         // On most disks, a directory takes one block.
-        let _room = match parent.conversation() {
-            Some(conversation) => fs.engine.reserve(Growth::Bytes(&conversation, BLOCK))?,
-            None => Reservation::default(),
-        };
+        let _room = fs.engine.reserve(Growth::Bytes(parent.conversation().as_ref(), BLOCK))?;
         dir.open()?.mkdir(name, mode)?;
         if parent.is_root() {
             let store = fs.engine.store();

@@ -253,11 +253,7 @@ impl ListingPass<'_> {
         let mut names = NewDirNames::new(fs.engine.spool(node.conversation()));
         let mut found = ViewLikeNames::default();
         let mut meet = |name: &OsStr, kind: FileType, ino: Option<u64>| {
-            let Some(ino) = ino else {
-                let (kind, ino) = (FileKind::of(kind), COMPUTED);
-                let name = EntryName { name, kind, ino, view: None };
-                return names.add(&name, ListedViews::default());
-            };
+            let with_views = with_views && ino.is_some();
             if with_views && readings(name).next().is_some() {
                 found.add(name);
                 if taken.is_some_and(|taken| !taken.has(name)) {
@@ -269,7 +265,8 @@ impl ListingPass<'_> {
             }
             let has_views = with_views && kind == FileType::File && !is_scratch(name);
             let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
-            names.add(&EntryName { name, kind: FileKind::of(kind), ino, view: None }, views)
+            let (kind, ino) = (FileKind::of(kind), ino.unwrap_or(COMPUTED));
+            names.add(&EntryName { name, kind, ino, view: None }, views)
         };
         fs.engine.each_name(dir, node.is_top(), &mut meet)?;
         Ok((names.finish()?, found))

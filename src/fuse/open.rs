@@ -143,8 +143,7 @@ impl ContextFs {
 /// Reserves space for a new file. Reserves none if another process has created the file since the
 /// kernel looked it up.
 fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation> {
-    let Some(conversation) = parent.conversation() else { return Ok(Reservation::default()) };
-    match fs.engine.reserve(Growth::Bytes(&conversation, LEAST)) {
+    match fs.engine.reserve(Growth::Bytes(parent.conversation().as_ref(), LEAST)) {
         Err(_) if parent.as_dir()?.open()?.stat(name).is_ok() => Ok(Reservation::default()),
         reserved => Ok(reserved?),
     }

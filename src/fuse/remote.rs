@@ -99,7 +99,7 @@ pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()
     allow_slow()?;
     let (conversation, far) = artifact(&fs.engine, file)?;
     let open = RemoteFile::open(fs.engine.options(), conversation.id(), &far);
-    let _room = fs.engine.reserve(Growth::Bytes(conversation.id(), far.stat.size))?;
+    let _room = fs.engine.reserve(Growth::Bytes(Some(conversation.id()), far.stat.size))?;
     let has_come = far.bring_here(&conversation, open.file()?)?;
     use_local_file(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
 }
@@ -135,7 +135,7 @@ fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
             Vec::new()
         }
     };
-    let _room = fs.engine.reserve(Growth::Bytes(conversation.id(), LEAST))?;
+    let _room = fs.engine.reserve(Growth::Bytes(Some(conversation.id()), LEAST))?;
     let has_begun = far.begin_empty(&conversation, attributes)?;
     use_local_file(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
 }
