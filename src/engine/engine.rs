@@ -174,11 +174,6 @@ impl Engine {
         &self.options
     }
 
-    pub(crate) fn note_sealed(&self, id: &Component, bytes: u64) {
-        self.retention.note_sealed(id, bytes);
-        self.changed(id, Some(bytes));
-    }
-
     /// Adds to the counts of a tool. If counting was started, the counts are in the store a few
     /// seconds later. Otherwise they are in the store when counting ends.
     pub fn count(&self, id: &Component, tool: String, counts: &Counts) {
@@ -192,15 +187,15 @@ impl Engine {
         self.counting.forget(id);
         self.space.quotas.forget(id);
         self.store.remove_conversation(id)?;
-        self.changed(id, None);
+        self.changed(id);
         Ok(())
     }
 
-    /// Notifies the hosts that share the conversation `id` that it has changed. `sealed` is the
-    /// size of an output that was completed. Returns without waiting.
-    pub(crate) fn changed(&self, id: &Component, sealed: Option<u64>) {
+    /// Notifies the hosts that share the conversation `id` that it has changed. Returns without
+    /// waiting.
+    pub(crate) fn changed(&self, id: &Component) {
         if let Some(others) = &self.options.other_hosts {
-            others.changed(id, sealed);
+            others.changed(id, None);
         }
     }
 }

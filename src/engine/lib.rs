@@ -7,10 +7,11 @@
 //! same bytes or the same error through every door.
 //!
 //! The mount calls the methods of three types: [`Engine`], the state of the process; [`Source`], a
-//! file that views are computed from; and [`Computed`], the text of a view. The mount passes its
-//! files as [`DoorFile`] and its directories as [`SourceDir`]. Both sides also use plain data
-//! types, and the modules for threads and shares: [`sync`], [`workers`], [`patience`] and
-//! [`Shares`]. The mount accesses no field of the engine.
+//! file that views are computed from; and [`Computed`], the text of a view. `tests/house.rs` counts
+//! them. The mount passes its files as [`DoorFile`], its directories as [`SourceDir`], and its part
+//! in sealing as [`SealedFile`]. Both sides also use plain data types, and the modules for threads
+//! and shares: [`sync`], [`workers`], [`patience`] and [`Shares`]. The mount accesses no field of
+//! the engine.
 
 #![expect(missing_docs, reason = "names that say it all have no doc")]
 
@@ -72,7 +73,7 @@ pub use options::{Confinement, DescriptorBudget, EngineOptions};
 pub use others::Others;
 pub use quota::Reservation;
 pub use redaction::{MaskedForm, Redaction};
-pub use resolve::{DiskEntry, RemovedContent, Resolved, SpecialName};
+pub use resolve::{DiskEntry, MeetName, RemovedContent, Resolved, SpecialName};
 pub use seal::{RecordChange, SealStep, SealedFile};
 pub use shares::{Client, Share, Shares};
 pub use snapshot::{SharedLog, Source};

@@ -164,7 +164,7 @@ impl OpenLog<'_> {
         let end = log.repair(conversation)?;
         let appended = log.append(batch, end);
         life.written(end, &stat_file(file)?);
-        engine.changed(conversation.id(), None);
+        engine.changed(conversation.id());
         Ok(appended?)
     }
 

@@ -41,7 +41,7 @@ pub enum SpecialName {
     Computed(Recipe),
     Searches(ViewDir),
     View(Derived),
-    Removed(RemovedContent),
+    Removed(Box<RemovedContent>),
 }
 
 /// Returns true if `name` in `dir` belongs to the store itself.
@@ -95,6 +95,9 @@ pub struct DiskEntry<'a> {
     pub stat: Stat,
 }
 
+/// Called with a listed name, its kind, and its inode number if the name is on disk.
+pub type MeetName<'a> = dyn FnMut(&OsStr, FileType, Option<u64>) -> io::Result<()> + 'a;
+
 impl Engine {
     /// Returns the meaning of `name` in `dir`. Fails with [`EngineError::NotFound`] if it has none.
     /// `is_top` is true if `dir` is the root that the door shows. If this host does not have the
@@ -131,7 +134,8 @@ impl Engine {
                 of => return of.map(|_| Some(SpecialName::View(derived))),
             }
         }
-        Ok(RemovedContent::find(self, dir, name)?.map(SpecialName::Removed))
+        let removed = RemovedContent::find(self, dir, name)?;
+        Ok(removed.map(|removed| SpecialName::Removed(Box::new(removed))))
     }
 
     /// Returns the attributes of the file, directory or remote artifact `name`. Fails with
@@ -164,7 +168,7 @@ impl Engine {
         &self,
         dir: &dyn SourceDir,
         is_top: bool,
-        meet: &mut dyn FnMut(&OsStr, FileType, Option<u64>) -> io::Result<()>,
+        meet: &mut MeetName<'_>,
     ) -> Result<()> {
         let open = dir.dir()?;
         for name in [README, MANIFEST, MESSAGE_ARRAY].map(OsStr::new) {

@@ -17,7 +17,7 @@ use crate::{
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{
-    Amount, Analysis, ArtifactState, Content as _, Counts, LocalFile, Record, is_scratch,
+    Amount, Analysis, ArtifactState, Component, Content as _, Counts, LocalFile, Record, is_scratch,
 };
 use ctxfs_core::redact::{BLOCK, SecretRules, masks, settled};
 use ctxfs_store::{Artifact, provenance_of, stat_file};
@@ -93,6 +93,17 @@ impl Source {
     }
 }
 
+impl Engine {
+    /// Records that an output of `bytes` bytes was completed. Notifies the retention, and the hosts
+    /// that share the conversation `id`.
+    pub(crate) fn note_sealed(&self, id: &Component, bytes: u64) {
+        self.retention.note_sealed(id, bytes);
+        if let Some(others) = &self.options.other_hosts {
+            others.changed(id, Some(bytes));
+        }
+    }
+}
+
 impl Sealing<'_> {
     fn follow(&self, end: u64) -> Result<SealStep> {
         let Some(open) = self.door.open()? else { return Ok(SealStep::Done) };
@@ -105,7 +116,8 @@ impl Sealing<'_> {
         let rules = engine.options.stored_rules();
         let place = file.place();
         let is_artifact = place.as_ref().is_some_and(|(_, path)| path.is_artifact());
-        if !is_artifact && !(rules.is_some() && place.as_ref().is_some_and(is_masked)) {
+        let is_masked = rules.is_some() && place.as_ref().is_some_and(may_be_masked);
+        if !is_artifact && !is_masked {
             return Ok(self.settle(place));
         }
         let Some(open) = door.open()? else { return Ok(SealStep::Later(MAPPED_RETRY)) };
@@ -140,7 +152,7 @@ impl Sealing<'_> {
     fn settle(&self, place: Option<FilePlace>) -> SealStep {
         self.file.state().life.lock().sealed();
         if let Some((id, _)) = place {
-            self.engine.changed(&id, None);
+            self.engine.changed(&id);
         }
         SealStep::Done
     }
@@ -177,8 +189,7 @@ impl Sealing<'_> {
             tool = record.provenance.tool_name();
             let once = record.once || engine.options.write_once;
             let (analysis, view_sizes) = (analysis.take().filter(|_| !changed), sizes.take());
-            let file = Some(local.clone());
-            Some(Record { file, owner: None, analysis, view_sizes, once, ..record })
+            Some(Record { file: Some(local), owner: None, analysis, view_sizes, once, ..record })
         };
         self.door.record(&mut change, true)?;
         if changed && !ending {
@@ -251,7 +262,7 @@ impl Sealing<'_> {
 
 /// Returns true if secrets in a file at this place are masked. Scratch files are not masked, and the
 /// message log accepts only masked messages.
-fn is_masked((_, path): &FilePlace) -> bool {
+fn may_be_masked((_, path): &FilePlace) -> bool {
     !is_message_log(path) && !is_scratch(path.file_name())
 }
 

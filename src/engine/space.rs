@@ -148,7 +148,7 @@ impl Engine {
             self.space.quotas.unlinked(id, open);
         }
         self.space.quotas.freed(id);
-        self.changed(id, None);
+        self.changed(id);
         if let Some((bytes, record)) = output {
             self.counting.deleted(id, bytes, record);
         }

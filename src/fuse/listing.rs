@@ -354,14 +354,11 @@ impl ListingLookups<'_> {
         let last = self.file(of)?;
         let node = match derived {
             Derived::File(view) => {
-                let present = match &last.present {
-                    Some(known) => known,
-                    None => {
-                        let present = record::present_source(&fs.engine, last.node.as_file()?)?;
-                        last.present.insert(present)
-                    }
-                };
-                let of = (&last.node, present.clone());
+                if last.present.is_none() {
+                    let present = record::present_source(&fs.engine, last.node.as_file()?)?;
+                    last.present = Some(present);
+                }
+                let of = (&last.node, last.present.clone().ok_or(FsError::Stale)?);
                 lookup::view_node_at(fs, of, (None, view.clone()), access)
             }
             Derived::Dir(dir) => lookup::view_dir_node(fs, &last.node, None, *dir),

@@ -201,7 +201,7 @@ impl SealedFile for Sealing<'_> {
         let change = |life: &mut Life, record| change(life, record);
         let done = |life: &mut Life| {
             if seals {
-                life.sealed()
+                life.sealed();
             }
         };
         Ok(record::record_as(self.fs, self.node, change, done)?)

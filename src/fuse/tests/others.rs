@@ -45,7 +45,7 @@ fn past(fixture: &Fixture, name: &str) -> RewriteCount {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let file = node.as_file().unwrap();
     let mut life = file.life();
-    life.noticed(&stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap(), FileClock::FINE);
+    life.noticed(&stat_file(File::open(fixture.plain(name)).unwrap()).unwrap(), FileClock::FINE);
     life.bytes.rewrites()
 }
 
