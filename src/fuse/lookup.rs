@@ -23,10 +23,10 @@ use crate::{
     message_log, record, remote,
 };
 use ctxfs_engine::{
-    Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, RemovedContent,
-    Resolved, User, Version,
+    Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, Resolved, User,
+    Version,
 };
-use ctxfs_store::{FileType, MESSAGES, Stat};
+use ctxfs_store::{FileType, MESSAGES, Stat, Time};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
 
 /// Cache lifetime of the attributes of a computed file. The attributes never change, so any
@@ -112,7 +112,8 @@ fn find(
             node_of(fs, (parent, dir), found, access)
         }
         NodeKind::ViewDir { of, dir, .. } if of.as_dir().is_ok() => {
-            computed_in(fs, of, Recipe::search(*dir, name).ok_or(FsError::NotFound)?, access)
+            let recipe = Recipe::search(*dir, name).ok_or(FsError::NotFound)?;
+            computed_in(fs, of, (recipe, None), access)
         }
         NodeKind::ViewDir { of, base, dir } => {
             let reading = dir.child(name).and_then(|reading| reading.below(base.as_deref()));
@@ -132,7 +133,7 @@ fn node_of(
     match found {
         Resolved::Control => fs.nodes.intern(NodeKey::Control, |_| Ok(NodeKind::Control)),
         Resolved::Disk(entry) => disk_node(fs, parent, dir, &entry),
-        Resolved::Computed(recipe) => computed_in(fs, parent, recipe, access),
+        Resolved::Computed(recipe) => computed_in(fs, parent, (recipe, None), access),
         Resolved::Searches(searches) => view_dir_node(fs, parent, None, searches),
         Resolved::View { of, reading } => {
             let of = file_node(fs, parent, &of.name, &of.stat)?;
@@ -140,7 +141,10 @@ fn node_of(
             fs.nodes.forget(of.ino, 1);
             found
         }
-        Resolved::Removed(removed) => removed_node(fs, (parent, dir), &removed, access),
+        Resolved::Removed(removed) => {
+            let recipe = Recipe::Removed(removed.path.file_name().to_owned());
+            computed_in(fs, parent, (recipe, Some(removed.time())), access)
+        }
     }
 }
 
@@ -248,10 +252,12 @@ pub(super) fn view_dir_node(
     fs.nodes.intern(key, |_| Ok(NodeKind::ViewDir { of: Arc::clone(of), base, dir }))
 }
 
+/// Returns the node of the file that a recipe makes from the directory `of`. The file has the times
+/// of the directory, or `time`.
 fn computed_in(
     fs: &Shared,
     of: &Arc<Node>,
-    recipe: Recipe,
+    (recipe, time): (Recipe, Option<Time>),
     access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
     let dir = of.as_dir()?;
@@ -261,7 +267,9 @@ fn computed_in(
         Recipe::Messages => version_of_messages(fs, of, dir)?,
         _ => (recipe.version(&fs.engine, &base, access.asks_hosts)?, dir.stat()?),
     };
-    intern_computed(fs, recipe, version, Some(of), ComputedOrigin { base, stat }, access)
+    let (mtime, ctime) = (time.unwrap_or(stat.mtime), time.unwrap_or(stat.ctime));
+    let origin = ComputedOrigin { base, stat: Stat { mtime, ctime, ..stat } };
+    intern_computed(fs, recipe, version, Some(of), origin, access)
 }
 
 fn version_of_messages(
@@ -275,21 +283,6 @@ fn version_of_messages(
     fs.nodes.forget(node.ino, 1);
     let (stat, published) = shown?;
     Ok((Version::of_messages(&stat, published.as_deref()), stat))
-}
-
-fn removed_node(
-    fs: &Shared,
-    (parent, dir): (&Arc<Node>, &Arc<DirNode>),
-    removed: &RemovedContent,
-    access: CallerAccess<'_>,
-) -> Result<Arc<Node>> {
-    let recipe = Recipe::Removed(removed.path.file_name().to_owned());
-    let base = Base::Dir(Arc::clone(dir) as _);
-    let version = recipe.version(&fs.engine, &base, false)?;
-    let time = removed.time();
-    let stat = Stat { mtime: time, ctime: time, ..dir.stat()? };
-    let origin = ComputedOrigin { base, stat };
-    intern_computed(fs, recipe, version, Some(parent), origin, access)
 }
 
 /// Records the place where a look-up found `node`, because another process may have moved it. If a
