@@ -163,7 +163,7 @@ impl OpenLog<'_> {
         life.noticed(&stat, engine.store.clock());
         let end = log.repair(conversation)?;
         let appended = log.append(batch, end);
-        life.written(end, &stat_file(file)?);
+        life.bytes().written(end, &stat_file(file)?);
         engine.changed(conversation.id());
         Ok(appended?)
     }
@@ -325,8 +325,7 @@ fn repair(
     tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");
     let (stat, mut life) = (stat_file(reader)?, state.life.lock());
     let bytes = life.bytes();
-    bytes.changes += 1;
-    bytes.own_rewrites += 1;
+    bytes.rewritten();
     bytes.left_as(&stat);
     Ok(true)
 }

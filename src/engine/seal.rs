@@ -274,7 +274,7 @@ fn mask_block(file: &dyn DoorFile, open: &Arc<File>, rules: &SecretRules) -> Res
     if life.has_writers() {
         return Ok(true);
     }
-    let number = life.redacted() / BLOCK;
+    let number = life.bytes().redacted / BLOCK;
     let read = |offset, length| content.bytes(offset, length);
     let masks = masks(rules, number, content.len(), read)?;
     for (offset, mask) in &masks {
@@ -285,7 +285,7 @@ fn mask_block(file: &dyn DoorFile, open: &Arc<File>, rules: &SecretRules) -> Res
     let end = skipped.max(number + 1) * BLOCK;
     let done = end >= content.len();
     let masked = if done { settled(content.len()) } else { end };
-    life.masked(masked, changed.as_ref());
+    life.bytes().masked(masked, changed.as_ref());
     Ok(done)
 }
 

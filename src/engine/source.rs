@@ -74,10 +74,16 @@ impl<L: ?Sized> std::fmt::Debug for SourceState<L> {
 pub trait FileLife: Send {
     fn bytes(&mut self) -> &mut ByteHistory;
 
-    fn noticed(&mut self, stat: &Stat, clock: FileClock);
-
-    /// Records that bytes were written at `offset`. `stat` has the attributes after the write.
-    fn written(&mut self, offset: u64, stat: &Stat);
+    /// Detects changes by other processes. Must be called before the door changes the file, and
+    /// before it relies on the bytes. A change is assumed if the length or the time differs from
+    /// the last one seen, or if the `clock` of the disk is too coarse to show a difference.
+    ///
+    /// All bytes count as changed: a file that only grew may still have been rewritten from its
+    /// start.
+    fn noticed(&mut self, stat: &Stat, clock: FileClock) {
+        let is_written = self.has_writers();
+        self.bytes().notice(stat, clock, is_written);
+    }
 
     fn has_writers(&self) -> bool {
         false
@@ -100,17 +106,6 @@ pub trait FileLife: Send {
     /// Returns the number of sealed bytes that are not counted yet, and counts from 0 again.
     fn take_uncounted(&mut self) -> u64 {
         0
-    }
-
-    /// Returns the length of the prefix that contains no secrets.
-    fn redacted(&self) -> u64 {
-        0
-    }
-
-    /// Records that the first `bytes` bytes contain no secret. `changed` has the new attributes if
-    /// secrets were overwritten with masks.
-    fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
-        let _ = (bytes, changed);
     }
 
     /// Adds the facts that the manifest lacks to `record`. `recorded` is true if the manifest has a
@@ -195,13 +190,15 @@ impl<L> SourceState<L> {
 /// - `changes`: number of changes by this process, plus the number of views that ran out of time.
 ///   Both make a new version.
 /// - `own_rewrites`: number of times that this process rewrote existing bytes
+/// - `redacted`: length of the prefix that contains no secrets, if stored bytes are redacted
 /// - `is_recent`: true if the bytes may have changed since they were last seen without a change of
 ///   the length or the time
 #[derive(Debug, Default)]
 pub struct ByteHistory {
     pub changes: u64,
-    pub own_rewrites: u64,
+    pub(crate) own_rewrites: u64,
     pub size: u64,
+    pub redacted: u64,
     modified: Time,
     is_recent: bool,
     others: u64,
@@ -222,7 +219,7 @@ impl ByteHistory {
     /// While `is_written` is true, a recent time alone does not count as a change, because each
     /// write by this process makes the time recent. A change by another process that keeps the
     /// length and the time is then detected one clock step later.
-    pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
+    fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
         let is_recent = clock.is_recent(stat);
         let hidden = self.is_recent && clock != FileClock::FINE && !(is_recent && is_written);
         let changed = hidden || (stat.size, stat.mtime) != (self.size, self.modified);
@@ -230,6 +227,7 @@ impl ByteHistory {
             self.left_as(stat);
             self.is_recent = is_recent;
             self.others += 1;
+            self.redacted = 0;
         }
         self.is_recent |= is_recent;
         changed
@@ -238,6 +236,32 @@ impl ByteHistory {
     /// Records the attributes of the file after a change by this process.
     pub fn left_as(&mut self, stat: &Stat) {
         (self.size, self.modified, self.is_recent) = (stat.size, stat.mtime, true);
+    }
+
+    /// Records that bytes were written at `offset`, or that the file was truncated there. `stat` has
+    /// the attributes after the change.
+    pub fn written(&mut self, offset: u64, stat: &Stat) {
+        self.changes += 1;
+        self.own_rewrites += u64::from(offset < self.size);
+        self.redacted = self.redacted.min(offset);
+        self.left_as(stat);
+    }
+
+    /// Records that any of the bytes may have been rewritten by this process.
+    pub fn rewritten(&mut self) {
+        self.changes += 1;
+        self.own_rewrites += 1;
+        self.redacted = 0;
+    }
+
+    /// Records that the first `bytes` bytes contain no secret. `changed` has the new attributes if
+    /// secrets were overwritten with masks.
+    pub fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
+        if let Some(stat) = changed {
+            self.rewritten();
+            self.left_as(stat);
+        }
+        self.redacted = bytes;
     }
 
     /// Returns the number of rewrites, by this process and by others.
@@ -249,16 +273,6 @@ impl ByteHistory {
 impl FileLife for ByteHistory {
     fn bytes(&mut self) -> &mut ByteHistory {
         self
-    }
-
-    fn noticed(&mut self, stat: &Stat, clock: FileClock) {
-        self.notice(stat, clock, false);
-    }
-
-    fn written(&mut self, offset: u64, stat: &Stat) {
-        self.changes += 1;
-        self.own_rewrites += u64::from(offset < self.size);
-        self.left_as(stat);
     }
 }
 

@@ -113,7 +113,7 @@ impl ContextFs {
         let mut life = file.life();
         life.noticed(&stat_file(&handle.file)?, fs.engine.store().clock());
         rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
-        life.rewritten();
+        life.bytes.rewritten();
         life.bytes.left_as(&stat_file(&handle.file)?);
         drop(life);
         if punches && let Some(id) = file.charged_to() {
@@ -160,14 +160,14 @@ fn write_file(
         handle.file.write_all_at(bytes, offset)
     };
     // A failed write may have written some of the bytes.
-    done.inspect_err(|_| life.rewritten())?;
+    done.inspect_err(|_| life.bytes.rewritten())?;
     let stat = stat_file(&handle.file)?;
     if mode.appends() {
         // The kernel does not know the end of the file if other handles append too.
         let end = life.end();
-        life.written(end, &stat);
+        life.bytes.written(end, &stat);
     } else {
-        life.written(offset, &stat);
+        life.bytes.written(offset, &stat);
     }
     Ok(life.end())
 }

@@ -32,8 +32,6 @@ pub(crate) struct Life {
     kept: u64,
     /// The change time at the last open for reading. The kernel may still cache pages from then.
     paged: Option<Time>,
-    /// Length of the prefix that contains no secrets, if stored bytes are redacted.
-    redacted: u64,
     in_use: Option<Box<LifeInUse>>,
 }
 
@@ -112,22 +110,11 @@ impl Life {
         self.paged = None;
     }
 
-    pub(crate) fn rewritten(&mut self) {
-        self.bytes.changes += 1;
-        self.bytes.own_rewrites += 1;
-        self.redacted = 0;
-    }
-
     /// Records that the file was truncated or extended. `stat` has the attributes after the change.
     /// Begins a life if there is no writer, and returns true in this case: the caller must then
     /// seal the file.
     pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
-        self.bytes.changes += 1;
-        if stat.size < self.end() {
-            self.bytes.own_rewrites += 1;
-        }
-        self.redacted = self.redacted.min(stat.size);
-        self.bytes.left_as(stat);
+        self.bytes.written(stat.size, stat);
         if self.writers == 0 {
             self.begin();
         }
@@ -160,7 +147,7 @@ impl Life {
     }
 
     pub(crate) fn unmapped(&mut self) {
-        self.rewritten();
+        self.bytes.rewritten();
         // A later mapping needs a new open.
         self.mapped = false;
     }
@@ -244,23 +231,6 @@ impl FileLife for Life {
         &mut self.bytes
     }
 
-    /// Detects changes by other processes. Must be called before this mount changes the file, and
-    /// before it relies on the bytes. A change is assumed if the length or the time differs from
-    /// the last one seen, or if the `clock` of the disk is too coarse to show a difference.
-    ///
-    /// All bytes count as changed: a file that only grew may still have been rewritten from its
-    /// start.
-    fn noticed(&mut self, stat: &Stat, clock: FileClock) {
-        if self.bytes.notice(stat, clock, self.writers > 0) {
-            self.redacted = 0;
-        }
-    }
-
-    fn written(&mut self, offset: u64, stat: &Stat) {
-        self.redacted = self.redacted.min(offset);
-        self.bytes.written(offset, stat);
-    }
-
     fn has_writers(&self) -> bool {
         self.writers > 0
     }
@@ -288,18 +258,6 @@ impl FileLife for Life {
         let bytes = self.in_use.as_mut().map(|in_use| std::mem::take(&mut in_use.uncounted));
         self.rest();
         bytes.unwrap_or(0)
-    }
-
-    fn redacted(&self) -> u64 {
-        self.redacted
-    }
-
-    fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
-        if let Some(stat) = changed {
-            self.rewritten();
-            self.bytes.left_as(stat);
-        }
-        self.redacted = bytes;
     }
 
     fn bring_up(&self, mut record: Record, recorded: bool) -> Record {

@@ -17,8 +17,9 @@ fn record(generation: u64, state: ArtifactState) -> Record {
 fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
     let mut life = Life::at_rest(&stat(0, 1));
     assert!(life.opened(false, None) && !life.opened(true, None));
-    life.written(0, &stat(5, 2));
-    life.written(life.end(), &stat(9, 3));
+    life.bytes.written(0, &stat(5, 2));
+    let end = life.end();
+    life.bytes.written(end, &stat(9, 3));
     assert_eq!((life.end(), life.bytes.changes, life.bytes.rewrites().own), (9, 2, 0));
     assert!(!life.closed(None) && life.closed(None));
     assert!(life.is_unsealed() && life.is_mapped() && !life.is_at_rest());
@@ -34,7 +35,8 @@ fn a_file_at_rest_holds_nothing_of_its_use() {
     let mut life = Life::at_rest(&stat(0, 1));
     life.remember(&file);
     life.opened(true, None);
-    life.written(life.end(), &stat(9, 3));
+    let end = life.end();
+    life.bytes.written(end, &stat(9, 3));
     life.closing(Instant::now());
     life.closed(None);
     life.sealed();
@@ -62,7 +64,7 @@ fn pages_are_kept_while_no_change_can_hide() {
     assert_eq!(life.opened_to_read(&stat(10, 2), clock), Pages::New);
     life.noticed(&recent, clock);
     life.opened(false, None);
-    life.written(0, &recent);
+    life.bytes.written(0, &recent);
     let others = life.bytes.rewrites().others;
     life.noticed(&recent, clock);
     assert_eq!(life.bytes.rewrites().others, others, "this mount writes it");
@@ -91,9 +93,9 @@ fn each_life_is_a_generation() {
 #[test]
 fn overwriting_and_cutting_are_rewrites_and_growing_is_none() {
     let mut life = Life::at_rest(&stat(10, 1));
-    life.written(10, &stat(12, 2));
+    life.bytes.written(10, &stat(12, 2));
     assert_eq!(life.bytes.rewrites().own, 0);
-    life.written(3, &stat(12, 3));
+    life.bytes.written(3, &stat(12, 3));
     assert!(life.resized(&stat(4, 4)), "nobody writes: it is to be sealed");
     assert_eq!(life.bytes.rewrites().own, 2);
     assert!(life.resized(&stat(100, 5)));
@@ -106,7 +108,7 @@ fn overwriting_and_cutting_are_rewrites_and_growing_is_none() {
 fn what_others_do_is_noticed_and_what_this_mount_does_is_not() {
     let mut life = Life::at_rest(&stat(10, 1));
     life.noticed(&stat(10, 1), FileClock::FINE);
-    life.written(10, &stat(11, 2));
+    life.bytes.written(10, &stat(11, 2));
     life.bytes.left_as(&stat(11, 7));
     life.noticed(&stat(11, 7), FileClock::FINE);
     assert_eq!(life.bytes.rewrites().others, 0);
@@ -131,7 +133,7 @@ fn trouble_makes_a_record_incomplete_until_the_next_life() {
 fn trouble_ends_when_nothing_is_left_of_the_artifact() {
     let mut life = Life::at_rest(&stat(0, 1));
     life.opened(false, None);
-    life.written(0, &stat(10, 2));
+    life.bytes.written(0, &stat(10, 2));
     life.failed("the disk failed".to_owned());
     life.resized(&stat(5, 3));
     assert!(matches!(
@@ -159,10 +161,10 @@ fn what_a_rename_asks_for_depends_on_writers_and_record() {
 #[test]
 fn what_is_masked_stays_so_until_it_is_written_again() {
     let mut life = Life::at_rest(&stat(100, 1));
-    life.masked(100, Some(&stat(100, 2)));
-    assert_eq!((life.redacted(), life.bytes.rewrites().own), (100, 1));
-    life.written(40, &stat(100, 3));
-    assert_eq!(life.redacted(), 40);
+    life.bytes.masked(100, Some(&stat(100, 2)));
+    assert_eq!((life.bytes.redacted, life.bytes.rewrites().own), (100, 1));
+    life.bytes.written(40, &stat(100, 3));
+    assert_eq!(life.bytes.redacted, 40);
     life.unmapped();
-    assert_eq!(life.redacted(), 0);
+    assert_eq!(life.bytes.redacted, 0);
 }
