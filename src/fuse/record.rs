@@ -111,16 +111,15 @@ pub(super) fn lock_sealed<'a>(fs: &'a Shared, node: &Node) -> Result<Option<Lock
 
 /// Calls `change` with the artifact's record and appends the record that it returns. The place and
 /// the life of the file are locked meanwhile, so that a rename, a removal or an open comes either
-/// before or after. Then calls `done` with both still locked, unless there was nothing to append or
-/// the disk failed.
+/// before or after. If `seals` is true and a record was appended, the file is then sealed.
 pub(super) fn record_as(
     fs: &Shared,
     node: &Node,
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
-    done: impl FnOnce(&mut Life),
+    seals: bool,
 ) -> Result<()> {
     let Some(held) = lock_record(fs, node)? else { return Ok(()) };
-    let recorded = append_record(fs, &held, (node.as_file()?, None), change, done);
+    let recorded = append_record(fs, &held, (node.as_file()?, None), change, seals);
     held.release(fs);
     recorded
 }
@@ -153,7 +152,7 @@ pub(super) fn record_attributes(
         is_lost = !is_known;
         Some(record)
     };
-    let recorded = append_record(fs, &held, (node.as_file()?, Some(change)), update, |_| ());
+    let recorded = append_record(fs, &held, (node.as_file()?, Some(change)), update, false);
     held.release(fs);
     recorded?;
     if is_lost {
@@ -167,7 +166,7 @@ fn append_record(
     held: &LockedRecord<'_>,
     (file, attributes): (&FileNode, Option<&AttributeChange<'_>>),
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
-    done: impl FnOnce(&mut Life),
+    seals: bool,
 ) -> Result<()> {
     let link = file.link.lock();
     let Some(link) = link.as_ref() else { return Ok(()) };
@@ -190,7 +189,9 @@ fn append_record(
     (record.size, record.modified) = (size, modified);
     if let Some(record) = change(&mut life, record) {
         held.manifest.append(slice::from_ref(&record))?;
-        done(&mut life);
+        if seals {
+            life.sealed();
+        }
     }
     Ok(())
 }

@@ -136,7 +136,7 @@ fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
         return Ok(());
     }
     record::settle_moved(fs, node)?;
-    record::record_as(fs, node, Life::noted_live, |_| ())
+    record::record_as(fs, node, Life::noted_live, false)
 }
 
 /// Takes the next step in sealing the file of `job`, unless the job is no longer due.
@@ -199,12 +199,7 @@ impl SealedFile for Sealing<'_> {
 
     fn record(&self, change: &mut RecordChange<'_>, seals: bool) -> EngineResult<()> {
         let change = |life: &mut Life, record| change(life, record);
-        let done = |life: &mut Life| {
-            if seals {
-                life.sealed();
-            }
-        };
-        Ok(record::record_as(self.fs, self.node, change, done)?)
+        Ok(record::record_as(self.fs, self.node, change, seals)?)
     }
 
     fn is_ending(&self) -> bool {
