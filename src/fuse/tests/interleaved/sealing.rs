@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use super::super::fixture::{Fixture, errno};
 use super::{Work, together, under_schedules};
-use crate::file_node::source;
 use crate::{Ino, RenameMode};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{ArtifactState, Record};
-use ctxfs_engine::EngineOptions;
 use ctxfs_engine::sync::thread;
+use ctxfs_engine::{EngineOptions, Source};
 use ctxfs_store::{Stat, Time};
 
 const FIRST: &[u8] = b"one\n";
@@ -176,5 +175,5 @@ fn facts_of(fixture: &Fixture, ino: Ino) -> u64 {
     let node = fixture.fs.0.nodes.get(ino).unwrap();
     let file = node.as_file().unwrap();
     let stat = Stat { ctime: Time { seconds: 100, nanos: 0 }, ..file.stat().unwrap() };
-    source(file).version(fixture.fs.engine(), &stat, 0).unwrap().facts
+    Source::present(fixture.fs.engine(), Arc::clone(file) as _, &stat, 0).unwrap().1.facts
 }
