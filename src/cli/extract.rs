@@ -40,7 +40,7 @@ pub(crate) fn run(
 }
 
 /// The outputs that a question is about, and the tree that contains them. If the outputs belong to
-/// several conversations, the tree is that of the whole store.
+/// several conversations, the tree covers the whole store.
 struct QuestionScope {
     root: Root,
     only: Option<Component>,

@@ -271,8 +271,8 @@ impl MessageWriter {
 /// Readers see a message log up to its last whole line. `state` is the state of the file, and
 /// `reader` opens it for reading.
 ///
-/// An incomplete line that a crash left is moved to a file beside the log once the log has no
-/// writer. On a thread that must not wait, this fails with [`EngineError::Slow`].
+/// If a crash left an incomplete line and the log has no writer, moves the line to a file beside
+/// the log. On a thread that must not wait, fails with [`EngineError::Slow`] instead.
 pub(crate) fn shown(
     engine: &Engine,
     (at, state): (&FilePlace, &SourceState),

@@ -49,8 +49,8 @@ fn is_own(dir: &dyn SourceDir, name: &OsStr) -> bool {
     is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
 }
 
-/// Returns the meaning that `name` has in `dir` without a look at the disk. `is_top` is true if
-/// `dir` is the root that the door shows.
+/// Returns the special meaning of `name` in `dir`, if any. Does not look at the disk. `is_top` is
+/// true if `dir` is the root that the door shows.
 fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<SpecialName> {
     let place = || dir.place().ok();
     let in_conversation = || matches!(place(), Some(DirPlace::Conversation(_)));
@@ -270,8 +270,8 @@ fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Opt
     Ok(None)
 }
 
-/// Returns true if the error means that the disk has no file of this name. This includes a name
-/// that is too long for the disk, such as a query or the view of a file with a long name.
+/// Returns true if the error means that the disk has no file of this name. Also returns true if the
+/// name is too long for the disk, such as a long query, or a view of a file with a long name.
 fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
@@ -342,7 +342,7 @@ fn output_stat(
 
 /// Returns the attributes of the remote artifact `name` in `dir`. The caller has found no local
 /// file of that name. If the file has become local since then, returns the attributes of the local
-/// file. A manifest that cannot be read has no remote artifacts.
+/// file. A manifest that cannot be read counts as one without remote artifacts.
 fn far_stat(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Stat>> {
     let place = dir.place()?;
     let DirPlace::Below(id, folder) = &place else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Sealing: masking, analysing and recording an artifact after its last writer has closed it.
 //!
 //! Secrets are masked in place before the artifact is recorded as sealed. A mask has the same
-//! length as its secret. Until then, the disk has the bytes as they were written.
+//! length as its secret. Before it is masked, a secret is on the disk as it was written.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -36,8 +36,8 @@ const MASKED_AT_ONCE: u64 = 4 * 1024 * 1024;
 /// of the file is locked meanwhile.
 pub type RecordChange<'a> = dyn FnMut(&mut dyn FileLife, Record) -> Option<Record> + 'a;
 
-/// The part of a door in sealing one of its files. The door has the names and the handles of the
-/// file, and knows where its record is.
+/// A file that is being sealed, as its door represents it. The door has the names and the handles
+/// of the file, and knows where its record is.
 pub trait SealedFile {
     /// Returns the descriptor of a writer, if the file has one. Otherwise opens the file for
     /// reading, without updating the access time. Returns `None` while the file may be written
@@ -47,10 +47,10 @@ pub trait SealedFile {
     fn open_to_mask(&self) -> Result<Arc<File>>;
 
     /// Calls `change` with the present record, and appends the record that it returns. If `seals`
-    /// is true, the file is then sealed.
+    /// is true and a record was appended, then calls [`FileLife::sealed`].
     fn record(&self, change: &mut RecordChange<'_>, seals: bool) -> Result<()>;
 
-    /// Returns true if the door closes. There is then only one attempt to seal the file.
+    /// Returns true if the door is closing. There is then only one attempt to seal the file.
     fn is_ending(&self) -> bool;
 }
 
@@ -260,8 +260,8 @@ impl Sealing<'_> {
     }
 }
 
-/// Returns true if secrets in a file at this place are masked. Scratch files are not masked, and the
-/// message log accepts only masked messages.
+/// Returns true if secrets in a file at this place must be masked. Scratch files are not masked,
+/// and the message log accepts only masked messages.
 fn may_be_masked((_, path): &FilePlace) -> bool {
     !is_message_log(path) && !is_scratch(path.file_name())
 }

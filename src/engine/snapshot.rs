@@ -118,7 +118,7 @@ impl Source {
     }
 
     /// Records that the file, whose identity is `id`, has got its first writer or lost its last
-    /// one. A search reads the length of a file with writers between two writes.
+    /// one. While a file has writers, a search reads the length only between two writes.
     pub fn note_writers(&self, engine: &Engine, id: FileId, has_writers: bool) {
         match self {
             Self::File(file) if has_writers => engine.live.0.insert(id, Arc::downgrade(file)),
@@ -313,8 +313,8 @@ fn version(stat: &Stat, changes: u64, facts: u64, bytes: u64) -> Version {
     Version { changes, size: stat.size, modified, changed, facts, bytes }
 }
 
-/// Returns a number that changes exactly when a fact that a view shows changes, apart from the
-/// bytes. Sealing does not change the number.
+/// Returns a number that changes exactly when one of the facts that views show changes. The bytes
+/// are not among these facts. Sealing does not change the number.
 ///
 /// The number is cached for a file at rest, so that later look-ups of its views neither open nor
 /// parse the file.
@@ -371,8 +371,8 @@ pub(crate) fn basis_of_sizes(
 }
 
 /// Returns 0 if each later change of the file is certain to change its times, which are in `stat`.
-/// Otherwise returns a hash of its bytes, under a random key, so that a writer cannot choose bytes
-/// with the same hash. For a large file, returns a number that no other state of the file has.
+/// Otherwise returns a hash of the file's bytes. The hash has a random key, so that a writer cannot
+/// choose bytes with the same hash. For a large file, returns a number that no other state has.
 fn unsettled_number(
     engine: &Engine,
     reader: &dyn Fn() -> Result<Arc<File>>,
@@ -389,7 +389,8 @@ fn unsettled_number(
     Ok(keyed_hash(&*bytes).max(1))
 }
 
-/// Maximum number of bytes of a log that is assembled in memory.
+/// Maximum number of bytes of a log that is assembled in memory, which happens only if this process
+/// cannot create a file in the store.
 const IN_MEMORY: u64 = 64 << 20;
 
 /// The message log of a conversation of several hosts at one moment, as a source of views.
@@ -440,8 +441,8 @@ impl SharedLog {
         Ok(Arc::clone(copy.insert(Arc::new(file))))
     }
 
-    /// Creates an unnamed file in the store. If this process may only read the store, creates the
-    /// file in memory.
+    /// Creates an unnamed file in the store. If this fails, for instance because the process may
+    /// only read the store, creates the file in memory, unless the log exceeds `IN_MEMORY`.
     fn unnamed(&self) -> Result<File> {
         let made = self.conversation.nameless_file();
         if made.is_ok() || self.log.len() > IN_MEMORY {

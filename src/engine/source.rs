@@ -108,8 +108,8 @@ pub trait FileLife: Send {
         0
     }
 
-    /// Adds the facts that the manifest lacks to `record`. `recorded` is true if the manifest has a
-    /// record of the file.
+    /// Returns `record` with the facts that the manifest lacks. `recorded` is true if the manifest
+    /// has a record of the file.
     fn bring_up(&self, record: Record, recorded: bool) -> Record {
         let _ = recorded;
         record

@@ -88,9 +88,9 @@ pub(super) fn shown_with(
 }
 
 /// Returns the messages of other hosts that come first in the log `node`. `own` has the log's
-/// attributes on disk. Returns the current messages if they belong to the edition of this node.
-/// Otherwise a late message belongs before older ones, and the last messages of the node's edition
-/// are returned. Returns `None` if the log has no messages of other hosts.
+/// attributes on disk. A late message that belongs before older ones begins a new edition. If the
+/// current messages are no longer of this node's edition, returns the last ones of that edition.
+/// Returns `None` if the log has no messages of other hosts.
 fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Published>>> {
     let NodeKey::SharedLog(key) = &node.key else { return Ok(None) };
     if !node.is_message_log() {

@@ -2,8 +2,8 @@
 //!
 //! One thread seals all artifacts, one step at a time ([`seal_queue`](super::seal_queue)), so that
 //! neither a large artifact nor a busy conversation delays others. No reader waits for the thread,
-//! because views are computed from the bytes. The engine takes the steps; the mount decides when,
-//! knows the writers, and writes the record under the name that the file has by then.
+//! because views are computed from the bytes. The engine carries out each step. The mount decides
+//! when to take a step, knows the writers, and records the file under its current name.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,5 +1,5 @@
 //! Adapter for Claude Code, the Claude Agent SDK, and hosts that run the hooks of Claude Code. The
-//! formats are those of version 2.1.330.
+//! formats belong to version 2.1.330.
 //!
 //! The host shows the first 30,000 characters of a command's output, and keeps the whole output in
 //! a file. For a failed command, the host shows only the beginning and accepts no replacement, so

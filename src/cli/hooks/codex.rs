@@ -1,4 +1,4 @@
-//! Adapter for Codex. The formats are those of version 0.171.0.
+//! Adapter for Codex. The formats belong to version 0.171.0.
 //!
 //! The host passes only 10 KB of a command's output to its hook. Commands therefore run under
 //! `ctxfs run`, which `ctxfs install codex` sets up. A hook that replaces commands would be no

@@ -1,4 +1,4 @@
-//! Adapter for GitHub Copilot CLI. The formats are those of version 1.0.102.
+//! Adapter for GitHub Copilot CLI. The formats belong to version 1.0.102.
 //!
 //! For a long output, the host passes on 500 characters and the name of a file with the whole
 //! output. The file is removed when the session ends. A failed command is reported as a success

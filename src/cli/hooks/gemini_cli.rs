@@ -1,4 +1,4 @@
-//! Adapter for Gemini CLI. The formats are those of version 0.61.0.
+//! Adapter for Gemini CLI. The formats belong to version 0.61.0.
 //!
 //! The host passes on the whole output. A replacement reaches the model as an error, so the
 //! stand-in states whether the call succeeded.

@@ -81,7 +81,7 @@ const NAMED: usize = 4;
 // The name under which masks without a name are counted.
 const OTHER: &str = "other";
 
-/// How many masks of each name a text has, for the notice about redacted secrets.
+/// Number of masks of each name in a text, for the notice about redacted secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct MaskCounts(BTreeMap<String, u64>);

@@ -32,8 +32,8 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
-/// What must come before the beginning of a pattern. `Anything`: any byte. `Break`: a word
-/// boundary, or an escaped line break or tab. `Scheme`: the scheme of a URL.
+/// The bytes that must come before the beginning of a pattern. `Anything`: any byte. `Break`: a
+/// word boundary, or an escaped line break or tab. `Scheme`: the scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
     Anything,

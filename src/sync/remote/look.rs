@@ -292,7 +292,7 @@ impl LookRun<'_> {
         Ok(())
     }
 
-    /// Drops the cached blocks of objects that no living artifact uses any more after this look.
+    /// Drops the cached blocks of objects that no living artifact uses after this look.
     /// Must run before the segments `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();

@@ -293,7 +293,7 @@ struct KnownPieces {
 
 impl KnownPieces {
     /// Parses all segments, including covered ones. A look does not fetch covered segments, so this
-    /// function fetches those that are not stored locally.
+    /// function fetches the ones that are not stored locally.
     fn read(
         sync: &Synchronizer<'_>,
         notes: &Notes,

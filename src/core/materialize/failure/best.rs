@@ -9,11 +9,11 @@ use crate::model::{ErrorLine, ErrorRank, LinePosition};
 
 // Maximum number of reported lines. `model::Errors` documents this number.
 const SHOWN: usize = 48;
-/// How many lines of each rank are kept: the first [`FIRST`] and the last [`LAST`]. The first error
+/// Number of lines kept of each rank: the first [`FIRST`] and the last [`LAST`]. The first error
 /// often causes the others, and the last error is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// How many of the [`SHOWN`] places are reserved for each rank. Places that a rank does not need
+/// Number of the [`SHOWN`] places that each rank has. Places that a rank does not need
 /// are given to other ranks.
 const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 

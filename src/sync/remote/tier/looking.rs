@@ -13,8 +13,8 @@ use crate::remote::{Downloads, LookOutcome, PullReport, RemoteError, Synchronize
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
-/// How long a look retries its requests to the bucket. `LOCK` is how long it waits for the push
-/// lock.
+/// Duration for which a look retries its requests to the bucket. `LOCK` is the duration for which
+/// it waits for the push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
