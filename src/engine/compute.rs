@@ -73,6 +73,7 @@ impl Recipe {
             Base::Nothing | Base::File(_) | Base::Door(_) => return Ok(Version::default()),
         };
         if asks
+            && engine.options.other_hosts.is_some()
             && self.reader().is_some()
             && let Some(id) = dir.place()?.conversation()
         {

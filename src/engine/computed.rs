@@ -241,13 +241,21 @@ impl Computed {
     /// Creates a computed file of `base` at `version`. Computes nothing. If the record of a file has
     /// the length of the view, a text of another length is an error.
     pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let size = match (&recipe, &base) {
             (Recipe::View(view), Base::File(source)) => source.state().view_size(view, &version),
             _ => None,
         };
-        let (readers, progress) = (OnceLock::new(), Mutex::new(TextProgress { size, work: None }));
+        let mut computed = Self::unmeasured(recipe, base, version);
+        computed.progress.get_mut().size = size;
+        computed
+    }
+
+    /// Creates a computed file for a door that shows no size before it has the text. Computes
+    /// nothing.
+    pub(crate) fn unmeasured(recipe: Recipe, base: Base, version: Version) -> Self {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (readers, progress) = (OnceLock::new(), Mutex::default());
         Self { number, recipe, base, version, readers, progress }
     }
 

@@ -33,6 +33,9 @@ impl Engine {
     /// Fetches the names in a directory that is about to be listed, if the directory is the root or
     /// may hold artifacts.
     pub fn ask_before_listing(&self, dir: &dyn SourceDir) -> Result<()> {
+        if self.options.other_hosts.is_none() {
+            return Ok(());
+        }
         let place = dir.place()?;
         match &place {
             DirPlace::Root => self.others().look(None, KNOWN).map(drop),

@@ -130,7 +130,9 @@ impl Sealing<'_> {
         if !masked {
             return Ok(SealStep::Again);
         }
-        if !is_artifact {
+        // The file may have been renamed while it was masked.
+        let place = file.place();
+        if !place.as_ref().is_some_and(|(_, path)| path.is_artifact()) {
             return Ok(self.settle(place));
         }
         let clock = engine.store.clock();
@@ -150,7 +152,13 @@ impl Sealing<'_> {
 
     /// Ends the life of a file that has no record.
     fn settle(&self, place: Option<FilePlace>) -> SealStep {
-        self.file.state().life.lock().sealed();
+        let mut life = self.file.state().life.lock();
+        if life.has_writers() {
+            // The file is sealed after its last writer has closed it.
+            return SealStep::Done;
+        }
+        life.sealed();
+        drop(life);
         if let Some((id, _)) = place {
             self.engine.changed(&id);
         }

@@ -345,7 +345,8 @@ fn facts_version(engine: &Engine, (file, reader): Readable<'_>, stat: &Stat) -> 
     record.provenance.update(&provenance);
     let facts = facts_number(&place, &record, &same_name);
     if lasts && is_sealed {
-        let sizes = record.view_sizes.as_ref();
+        // Sealing measures views without masks.
+        let sizes = record.view_sizes.as_ref().filter(|_| engine.secrets.0.is_none());
         let sizes = sizes
             .filter(|sizes| sizes.basis == basis_of_sizes(engine, &place, (&record, facts), stat));
         state.facts.keep(basis, &version(stat, changes, facts, 0), sizes);

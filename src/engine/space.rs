@@ -66,6 +66,10 @@ impl PlannedWrite<'_> {
         let Self { file, open, offset, length } = *self;
         let is_terminal = || file.place().is_some_and(|(_, path)| path.is_terminal());
         engine.check_cap(is_terminal, || Ok(stat_file(open)?.size), self.end()?)?;
+        if length == 0 {
+            // A new length without bytes takes no room.
+            return Ok(Reservation::default());
+        }
         engine.check_disk(length)?;
         let charged = engine.options.quota.and_then(|_| file.charged_to());
         let Some(id) = charged else { return Ok(Reservation::default()) };
@@ -93,10 +97,12 @@ pub enum Growth<'a> {
 /// - `open`: the descriptors of a file that has lost its name. It still counts until they are
 ///   closed.
 /// - `output`: the size and the last record of an output that a user removed
+/// - `is_live`: true if a file lost bytes and is sealed later. Other hosts are notified then.
 #[derive(Debug, Default)]
 pub struct Freed {
     pub open: Vec<Weak<File>>,
     pub output: Option<(u64, Option<Record>)>,
+    pub is_live: bool,
 }
 
 impl Engine {
@@ -143,12 +149,14 @@ impl Engine {
 
     /// Records what a change of the conversation `id` has freed, and notifies the hosts that share
     /// the conversation.
-    pub fn freed(&self, id: &Component, Freed { open, output }: Freed) {
+    pub fn freed(&self, id: &Component, Freed { open, output, is_live }: Freed) {
         if !open.is_empty() {
             self.space.quotas.unlinked(id, open);
         }
         self.space.quotas.freed(id);
-        self.changed(id);
+        if !is_live {
+            self.changed(id);
+        }
         if let Some((bytes, record)) = output {
             self.counting.deleted(id, bytes, record);
         }

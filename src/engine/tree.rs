@@ -165,7 +165,7 @@ impl Tree {
         let Some(base) = base else {
             return Ok(Position::computed(recipe(view), Base::File(file), version));
         };
-        let base = Arc::new(Computed::new(recipe(base), Base::File(file), version));
+        let base = Arc::new(Computed::unmeasured(recipe(base), Base::File(file), version));
         let (recipe, base) = (recipe(view), Base::Text(base));
         let version = recipe.version(&self.engine, &base, true)?;
         Ok(Position::computed(recipe, base, version))
@@ -197,7 +197,7 @@ impl Tree {
 
 impl Position {
     fn computed(recipe: Recipe, base: Base, version: Version) -> Self {
-        Self::Computed(Arc::new(Computed::new(recipe, base, version)))
+        Self::Computed(Arc::new(Computed::unmeasured(recipe, base, version)))
     }
 }
 

@@ -235,7 +235,7 @@ pub(super) fn resize(
     let closed = life.resized(&stat_file(&open)?);
     drop(life);
     if let Some(id) = file.charged_to() {
-        fs.engine.freed(&id, Freed::default());
+        fs.engine.freed(&id, Freed { is_live: true, ..Freed::default() });
     }
     if closed {
         drop(open);

@@ -205,7 +205,7 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
 pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<Component>) {
     let Some(id) = conversation else { return };
     let open = file.life().lost_name(id.clone());
-    fs.engine.freed(&id, Freed { open, output: None });
+    fs.engine.freed(&id, Freed { open, ..Freed::default() });
 }
 
 /// Removes the computed file or directory `name`. `kind` is the kind that the caller removes.

@@ -117,7 +117,7 @@ impl ContextFs {
         life.bytes.left_as(&stat_file(&handle.file)?);
         drop(life);
         if punches && let Some(id) = file.charged_to() {
-            fs.engine.freed(&id, Freed::default());
+            fs.engine.freed(&id, Freed { is_live: true, ..Freed::default() });
         }
         Ok(())
     }

@@ -189,7 +189,10 @@ fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
     Ok(match &node.kind {
         NodeKind::Dir(_) => DirListing::Dir(Mutex::default()),
         NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
-            let (source, ..) = record::present_source(&fs.engine, of.as_file()?)?;
+            // On ESTALE, the kernel looks up the file that has the name now.
+            let stale = |error: FsError| if error.is_absent() { FsError::Stale } else { error };
+            let source = record::present_source(&fs.engine, of.as_file()?);
+            let (source, ..) = source.map_err(stale)?;
             DirListing::Pages(PageNumber::count(source.text_length(&fs.engine)?))
         }
         NodeKind::ViewDir {

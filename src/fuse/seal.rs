@@ -156,9 +156,8 @@ fn seal(fs: &Shared, job: &SealJob, ending: bool) -> Result<JobResult> {
     if !is_due {
         return Ok(JobResult::Done);
     }
-    if matches!(job, SealJob::Seal(_)) {
-        record::settle_moved(fs, node)?;
-    }
+    // The last writer may close the file at any moment, so that each step may be one of sealing.
+    record::settle_moved(fs, node)?;
     Ok(match source(file).seal(&fs.engine, &Sealing { fs, node, file, ending })? {
         SealStep::Done => JobResult::Done,
         SealStep::Recorded => JobResult::Again(SealJob::Analyse(Arc::clone(node))),

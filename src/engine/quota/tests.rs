@@ -170,7 +170,7 @@ fn what_is_unlinked_and_open_counts() {
     fs::remove_file(path).unwrap();
     let engine = &processes.engines[0];
     let open = vec![Arc::downgrade(&file)];
-    engine.freed(processes.conversation.id(), Freed { open, output: None });
+    engine.freed(processes.conversation.id(), Freed { open, ..Freed::default() });
     assert_eq!(processes.reserve(0, 500_000), 0, "it is still open");
     drop(file);
     assert_eq!(processes.reserve(0, 500_000), 500_000);

@@ -85,6 +85,12 @@ fn a_hole_counts_once_it_is_written() {
     let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     fixture.fs.fallocate(fh, MIB, 2 * MIB, punch).unwrap();
     fixture.write(fh, 100 * MIB, &vec![b'x'; 1 << 20]).unwrap();
+    // A new length takes no room, not even in the middle of a block.
+    let blocks = (110 * MIB..).step_by(4096);
+    let full = blocks.map(|at| fixture.write(fh, at, &[b'z'; 4096])).find(Result::is_err);
+    assert_eq!(errno(full.unwrap()), libc::EDQUOT);
+    fixture.set_len(ino, 200 * MIB + 1).unwrap();
+    fixture.set_len(ino, 150 * MIB + 1).unwrap();
     fixture.close(fh);
 }
 

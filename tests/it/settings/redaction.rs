@@ -260,3 +260,17 @@ fn nothing_stores_a_planted_secret() {
         }
     }
 }
+
+/// A mount without redaction records the sizes of views, which masks and their notice change.
+#[test]
+fn sizes_of_views_without_masks_are_not_used_for_views_with_masks() {
+    let mount = TestMount::new(Mode::Passthrough);
+    mount.artifact("c7", "a.txt", text().as_bytes());
+    mount.settle();
+    for view in [".summary", ".tail", ".grep/e"] {
+        let path = format!("c7/artifacts/tool/a.txt{view}");
+        let shown = mount.store().ctxfs("view", &[&path]).env("CTXFS_REDACT", "views").stdout();
+        assert_hidden(&shown, &path);
+        assert!(memchr(&shown, b"[redacted:aws-key]"), "{path} shows no mask");
+    }
+}
