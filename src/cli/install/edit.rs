@@ -4,12 +4,16 @@
 //! nothing else in the file has changed since. Otherwise it removes what ctxfs has added. Files are
 //! replaced atomically.
 
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use gix_imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
+use gix_imara_diff::{
+    Algorithm, BasicLineDiffPrinter, Diff, InternedInput, Token, UnifiedDiffConfig,
+    UnifiedDiffPrinter,
+};
 use rustix::fs::{Access, Gid, Uid};
 use serde_json::json;
 
@@ -387,11 +391,42 @@ fn diff(path: &Path, before: Option<&str>, after: Option<&str>) -> String {
     let lines = InternedInput::new(before.unwrap_or_default(), after.unwrap_or_default());
     let mut found = Diff::compute(Algorithm::Histogram, &lines);
     found.postprocess_lines(&lines);
-    let printer = BasicLineDiffPrinter(&lines.interner);
+    let printer = GnuPrinter(BasicLineDiffPrinter(&lines.interner));
     let mut config = UnifiedDiffConfig::default();
     let shown = found.unified_diff(&printer, config.context_len(AROUND).clone(), &lines);
     let text = format!("--- {}\n+++ {}\n{shown}", name(before), name(after));
     text.lines().map(cut).collect()
+}
+
+/// Prints hunks with the headers of GNU diff, which leave out a length of 1, and give an empty range
+/// the number of the line before it.
+struct GnuPrinter<'a>(BasicLineDiffPrinter<'a, str>);
+
+impl UnifiedDiffPrinter for GnuPrinter<'_> {
+    fn display_header(
+        &self,
+        mut f: impl fmt::Write,
+        start_before: u32,
+        start_after: u32,
+        len_before: u32,
+        len_after: u32,
+    ) -> fmt::Result {
+        let range = |start: u32, length: u32| match length {
+            0 => format!("{start},0"),
+            1 => (start + 1).to_string(),
+            _ => format!("{},{length}", start + 1),
+        };
+        let (before, after) = (range(start_before, len_before), range(start_after, len_after));
+        writeln!(f, "@@ -{before} +{after} @@")
+    }
+
+    fn display_context_token(&self, f: impl fmt::Write, token: Token) -> fmt::Result {
+        self.0.display_context_token(f, token)
+    }
+
+    fn display_hunk(&self, f: impl fmt::Write, before: &[Token], after: &[Token]) -> fmt::Result {
+        self.0.display_hunk(f, before, after)
+    }
 }
 
 fn cut(line: &str) -> String {
