@@ -8,6 +8,8 @@
 //! If an adapter cannot interpret an event, it returns no answer. It never decides about
 //! permissions.
 
+#![expect(missing_docs, reason = "names that say it all have no doc")]
+
 mod claude_code;
 mod codex;
 mod copilot;
@@ -32,7 +34,6 @@ pub const MAX_EVENT: u64 = 64 << 20;
 pub struct Answer {
     /// The text for standard output, in the JSON format of the host.
     pub text: Option<String>,
-    /// The action that was taken for the event.
     pub action: Action,
 }
 

@@ -10,24 +10,17 @@ use ctxfs_core::model::Limits;
 pub enum Host {
     /// Claude Code, and the Claude Agent SDK.
     ClaudeCode,
-    /// Codex.
     Codex,
-    /// opencode.
     Opencode,
-    /// Gemini CLI.
     GeminiCli,
-    /// GitHub Copilot CLI.
     Copilot,
-    /// pi.
     Pi,
 }
 
 impl Host {
-    /// All hosts that have an adapter.
     pub const ALL: [Self; 6] =
         [Self::ClaudeCode, Self::Codex, Self::Opencode, Self::GeminiCli, Self::Copilot, Self::Pi];
 
-    /// Returns the host called `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
@@ -55,7 +48,6 @@ impl fmt::Display for Host {
 /// Facts about the machine that adapters need. Adapters do not read the environment themselves.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The user id.
     pub uid: u32,
     /// The directory of Claude Code's temporary files: `$CLAUDE_CODE_TMPDIR`, or else `/tmp`.
     pub claude_code_tmp: std::path::PathBuf,
@@ -79,7 +71,6 @@ pub enum Replaced {
 /// The settings that determine whether an output is replaced in a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplacePolicy {
-    /// The outputs that are replaced.
     pub replaced: Replaced,
     /// `$BASH_MAX_OUTPUT_LENGTH`: the maximum number of characters of a command's output that
     /// Claude Code shows.
@@ -113,9 +104,7 @@ pub struct ShownWhole {
 pub struct OutputLength {
     /// Number of characters, counted as bytes that are not UTF-8 continuation bytes.
     pub chars: u64,
-    /// Number of bytes.
     pub bytes: u64,
-    /// Number of newlines.
     pub newlines: u64,
 }
 
@@ -170,7 +159,6 @@ impl ShownWhole {
 }
 
 impl OutputLength {
-    /// Returns the length of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         let mut length = Self::default();
         length.add(bytes);

@@ -62,9 +62,7 @@ pub trait Shelf {
 /// A conversation, and the engine over its store.
 #[derive(Debug)]
 pub struct OpenConversation {
-    /// The engine.
     pub engine: Arc<Engine>,
-    /// The conversation.
     pub conversation: Arc<ctxfs_store::Conversation>,
 }
 

@@ -11,8 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gix_imara_diff::{
-    Algorithm, BasicLineDiffPrinter, Diff, InternedInput, Token, UnifiedDiffConfig,
-    UnifiedDiffPrinter,
+    Algorithm, Diff, InternedInput, Interner, Token, UnifiedDiffConfig, UnifiedDiffPrinter,
 };
 use rustix::fs::{Access, Gid, Uid};
 use serde_json::json;
@@ -391,16 +390,16 @@ fn diff(path: &Path, before: Option<&str>, after: Option<&str>) -> String {
     let lines = InternedInput::new(before.unwrap_or_default(), after.unwrap_or_default());
     let mut found = Diff::compute(Algorithm::Histogram, &lines);
     found.postprocess_lines(&lines);
-    let printer = GnuPrinter(BasicLineDiffPrinter(&lines.interner));
+    let printer = GnuPrinter(&lines.interner);
     let mut config = UnifiedDiffConfig::default();
     let shown = found.unified_diff(&printer, config.context_len(AROUND).clone(), &lines);
     let text = format!("--- {}\n+++ {}\n{shown}", name(before), name(after));
     text.lines().map(cut).collect()
 }
 
-/// Prints hunks with the headers of GNU diff, which leave out a length of 1, and give an empty range
-/// the number of the line before it.
-struct GnuPrinter<'a>(BasicLineDiffPrinter<'a, str>);
+/// Prints hunks as GNU diff does: headers leave out a length of 1, and give an empty range the
+/// number of the line before it.
+struct GnuPrinter<'a>(&'a Interner<&'a str>);
 
 impl UnifiedDiffPrinter for GnuPrinter<'_> {
     fn display_header(
@@ -420,12 +419,22 @@ impl UnifiedDiffPrinter for GnuPrinter<'_> {
         writeln!(f, "@@ -{before} +{after} @@")
     }
 
-    fn display_context_token(&self, f: impl fmt::Write, token: Token) -> fmt::Result {
-        self.0.display_context_token(f, token)
+    fn display_context_token(&self, mut f: impl fmt::Write, token: Token) -> fmt::Result {
+        writeln!(f, " {}", self.0[token].trim_end_matches('\n'))
     }
 
-    fn display_hunk(&self, f: impl fmt::Write, before: &[Token], after: &[Token]) -> fmt::Result {
-        self.0.display_hunk(f, before, after)
+    fn display_hunk(
+        &self,
+        mut f: impl fmt::Write,
+        before: &[Token],
+        after: &[Token],
+    ) -> fmt::Result {
+        let lines =
+            before.iter().map(|line| ('-', line)).chain(after.iter().map(|line| ('+', line)));
+        for (sign, line) in lines {
+            writeln!(f, "{sign}{}", self.0[*line].trim_end_matches('\n'))?;
+        }
+        Ok(())
     }
 }
 
