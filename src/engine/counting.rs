@@ -176,7 +176,7 @@ fn tool_of(record: &Record) -> String {
 }
 
 /// Returns the tokens of `part` bytes, if `whole` bytes have `tokens`.
-pub fn proportion(tokens: u64, part: u64, whole: u64) -> u64 {
+pub(crate) fn proportion(tokens: u64, part: u64, whole: u64) -> u64 {
     let tokens = u128::from(tokens) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(tokens).unwrap_or(u64::MAX)
 }

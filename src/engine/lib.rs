@@ -58,7 +58,7 @@ pub mod workers;
 pub use answers::many::Answers;
 pub use answers::{Answer, Question};
 pub use computed::{Base, Computed, OpenText, Reader, Recipe, User};
-pub use counting::{Counters, DoorStatus, proportion};
+pub use counting::{Counters, DoorStatus};
 pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
 pub use intake::{
@@ -90,7 +90,7 @@ pub use tree::{OpenedFile, Tree};
 
 pub(crate) use analysis::Analysed;
 pub(crate) use computed::{BaseText, Callback, VERSION};
-pub(crate) use counting::Counting;
+pub(crate) use counting::{Counting, proportion};
 pub(crate) use deadline::{LateSlot, ReadLimit, Timed, extended_deadline};
 pub(crate) use filters::FilterProcesses;
 pub(crate) use lines::LineIndex;

@@ -134,8 +134,7 @@ impl Engine {
                 of => return of.map(|_| Some(SpecialName::View(derived))),
             }
         }
-        let removed = RemovedContent::find(self, dir, name)?;
-        Ok(removed.map(|removed| SpecialName::Removed(Box::new(removed))))
+        Ok(RemovedContent::find(self, dir, name)?.map(SpecialName::Removed))
     }
 
     /// Returns the attributes of the file, directory or remote artifact `name`. Fails with
@@ -246,8 +245,7 @@ fn resolve_as_given<'a>(
     if let Some(output) = output_of_call(engine, dir, name)? {
         return Ok(Resolved::Disk(output));
     }
-    let removed = RemovedContent::find(engine, dir, name)?.ok_or(EngineError::NotFound)?;
-    Ok(Resolved::Removed(Box::new(removed)))
+    RemovedContent::find(engine, dir, name)?.map(Resolved::Removed).ok_or(EngineError::NotFound)
 }
 
 fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
@@ -326,13 +324,9 @@ fn output_stat(
     call: &OsStr,
 ) -> Result<Option<Stat>> {
     let Ok(component) = Component::new(name) else { return Ok(None) };
-    let stat = match dir.dir()?.stat(name) {
-        Ok(stat) => stat,
-        Err(error) if is_absent(&error) => match far_stat(engine, dir, name)? {
-            Some(stat) => stat,
-            None => return Ok(None),
-        },
-        Err(error) => return Err(error.into()),
+    let stat = match engine.stat(dir, name) {
+        Err(EngineError::NotFound) => return Ok(None),
+        stat => stat?,
     };
     let path = RelPath::artifact(Folder::Tool, &component);
     let is_output =
@@ -385,7 +379,7 @@ pub struct RemovedContent {
 }
 
 impl RemovedContent {
-    fn find(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Self>> {
+    fn find(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Box<Self>>> {
         let is_summary = |reading: &Reading| {
             reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
         };
@@ -405,7 +399,7 @@ impl RemovedContent {
                     record.provenance.call.as_ref().is_some_and(|known| call == &**known)
                 })
             {
-                return Ok(Some(Self { conversation: id.clone(), path, record }));
+                return Ok(Some(Box::new(Self { conversation: id.clone(), path, record })));
             }
         }
         Ok(None)

@@ -33,8 +33,8 @@ pub(crate) struct EntryName<'a> {
 }
 
 impl<'a> EntryName<'a> {
-    pub(crate) fn computed(name: &'a str, kind: FileKind) -> Self {
-        Self { name: OsStr::new(name), kind, ino: COMPUTED, view: None }
+    pub(crate) fn computed(name: &'a str) -> Self {
+        Self { name: OsStr::new(name), kind: FileKind::File, ino: COMPUTED, view: None }
     }
 }
 

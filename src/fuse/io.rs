@@ -100,10 +100,9 @@ impl ContextFs {
         if handle.node.is_message_log() || !KNOWN.contains(flags) {
             return Err(FsError::Unsupported);
         }
-        let file = handle.node.as_file()?;
+        let (file, open) = (handle.node.as_file()?, &handle.file);
         let punches = flags.contains(FallocateFlags::PUNCH_HOLE);
-        let (offset_of, open) = (Some(offset), &handle.file);
-        let write = PlannedWrite { file: &**file, open, offset: offset_of, length };
+        let write = PlannedWrite { file: &**file, open, offset: Some(offset), length };
         let _room = if punches {
             None
         } else {
@@ -162,13 +161,9 @@ fn write_file(
     // A failed write may have written some of the bytes.
     done.inspect_err(|_| life.bytes.rewritten())?;
     let stat = stat_file(&handle.file)?;
-    if mode.appends() {
-        // The kernel does not know the end of the file if other handles append too.
-        let end = life.end();
-        life.bytes.written(end, &stat);
-    } else {
-        life.bytes.written(offset, &stat);
-    }
+    // The kernel does not know the end of the file if other handles append too.
+    let start = from.unwrap_or(life.end());
+    life.bytes.written(start, &stat);
     Ok(life.end())
 }
 

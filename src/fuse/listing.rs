@@ -120,7 +120,7 @@ impl ContextFs {
             DirListing::Pages(count) => {
                 (from..*count).any(|at| {
                     let name = PageNumber::after(at).to_string();
-                    take(at, EntryName::computed(&name, FileKind::File))
+                    take(at, EntryName::computed(&name))
                 });
                 Ok(())
             }
@@ -199,9 +199,7 @@ fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
             dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq | ViewDir::Extract,
             ..
         } => DirListing::Names(Vec::new()),
-        NodeKind::Control => DirListing::Names(
-            lookup::PAGES.map(|name| EntryName::computed(name, FileKind::File)).into(),
-        ),
+        NodeKind::Control => DirListing::Names(lookup::PAGES.map(EntryName::computed).into()),
         NodeKind::File(_) | NodeKind::Computed(_) => return Err(FsError::NotADirectory),
     })
 }
@@ -357,11 +355,9 @@ impl ListingLookups<'_> {
         let last = self.file(of)?;
         let node = match derived {
             Derived::File(view) => {
-                if last.present.is_none() {
-                    let present = record::present_source(&fs.engine, last.node.as_file()?)?;
-                    last.present = Some(present);
-                }
-                let of = (&last.node, last.present.clone().ok_or(FsError::Stale)?);
+                let (node, known) = (last.node.as_file()?, last.present.take());
+                let known = known.map_or_else(|| record::present_source(&fs.engine, node), Ok)?;
+                let of = (&last.node, last.present.insert(known).clone());
                 lookup::view_node_at(fs, of, (None, view.clone()), access)
             }
             Derived::Dir(dir) => lookup::view_dir_node(fs, &last.node, None, *dir),

@@ -93,10 +93,8 @@ impl ContextFs {
             fs.promises.end(to.dir.id, new_name);
         }
         fs.nodes.forget(node.ino, 1);
-        for end in [&from, &to] {
-            if let Some(id) = end.conversation() {
-                fs.engine.freed(&id, Freed::default());
-            }
+        for id in [&from, &to].into_iter().filter_map(End::conversation) {
+            fs.engine.freed(&id, Freed::default());
         }
         done
     }

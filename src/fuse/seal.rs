@@ -99,11 +99,7 @@ impl FailedSeals {
 }
 
 fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
-    let result = match &job {
-        SealJob::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
-        SealJob::Follow(_) | SealJob::Seal(_) | SealJob::Analyse(_) => seal(fs, &job, ending),
-    };
-    let result = match result {
+    let result = match seal(fs, &job, ending) {
         Err(error) if matches!(error.errno().0, libc::ENOENT | libc::ESTALE) => {
             retry_where_moved(fs, &job)
         }
@@ -131,14 +127,6 @@ fn retry_where_moved(fs: &Shared, job: &SealJob) -> Result<JobResult> {
     Ok(JobResult::Done)
 }
 
-fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
-    if !node.as_file()?.life().has_writers() {
-        return Ok(());
-    }
-    record::settle_moved(fs, node)?;
-    record::record_as(fs, node, Life::noted_live, false)
-}
-
 /// Takes the next step in sealing the file of `job`, unless the job is no longer due.
 fn seal(fs: &Shared, job: &SealJob, ending: bool) -> Result<JobResult> {
     let node = job.node();
@@ -148,7 +136,7 @@ fn seal(fs: &Shared, job: &SealJob, ending: bool) -> Result<JobResult> {
         (life.has_writers(), life.is_unsealed())
     };
     let is_due = match job {
-        SealJob::NoteLive(_) => false,
+        SealJob::NoteLive(_) => has_writers,
         SealJob::Follow(_) => has_writers && file.is_artifact(),
         SealJob::Seal(_) => !has_writers && is_unsealed,
         SealJob::Analyse(_) => !is_unsealed && !ending,
@@ -158,6 +146,10 @@ fn seal(fs: &Shared, job: &SealJob, ending: bool) -> Result<JobResult> {
     }
     // The last writer may close the file at any moment, so that each step may be one of sealing.
     record::settle_moved(fs, node)?;
+    if let SealJob::NoteLive(_) = job {
+        record::record_as(fs, node, Life::noted_live, false)?;
+        return Ok(JobResult::Done);
+    }
     Ok(match source(file).seal(&fs.engine, &Sealing { fs, node, file, ending })? {
         SealStep::Done => JobResult::Done,
         SealStep::Recorded => JobResult::Again(SealJob::Analyse(Arc::clone(node))),
