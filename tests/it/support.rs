@@ -15,7 +15,7 @@ mod terminal;
 
 pub(crate) use client::Client;
 pub(crate) use command::{Command, Output, need, while_none_starts};
-pub(crate) use crowd::{CROWD, crowd, is_open};
+pub(crate) use crowd::{CROWD, answered_crowd, crowd, is_open};
 pub(crate) use faulty::{Call, Fault, FaultyDisk};
 pub(crate) use fuse::{is_mounted, processes_of, server_of, signal};
 pub(crate) use mount::{Mode, TestMount};

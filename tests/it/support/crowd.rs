@@ -12,12 +12,7 @@ const DESCRIPTORS: u64 = 8192;
 
 /// Opens a crowd of connections that have sent this, and send no more.
 pub(crate) fn crowd(address: &str, sent: &str) -> Vec<TcpStream> {
-    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
-    let most = maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
-    if current.is_some_and(|current| current < most) {
-        let limit = Rlimit { current: Some(most), maximum };
-        rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
-    }
+    raise_descriptors();
     let open = |_| {
         let mut stream = TcpStream::connect(address).unwrap();
         // It may have given way already.
@@ -25,6 +20,27 @@ pub(crate) fn crowd(address: &str, sent: &str) -> Vec<TcpStream> {
         stream
     };
     (0..CROWD).map(open).collect()
+}
+
+/// As [`crowd`], with each connection answered before the next one is opened.
+pub(crate) fn answered_crowd(address: &str, sent: &str) -> Vec<TcpStream> {
+    raise_descriptors();
+    let open = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(sent.as_bytes()).unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        stream
+    };
+    (0..CROWD).map(open).collect()
+}
+
+fn raise_descriptors() {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let most = maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    if current.is_some_and(|current| current < most) {
+        let limit = Rlimit { current: Some(most), maximum };
+        rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
+    }
 }
 
 /// Returns true if the server has not ended a connection. Reads what it has sent.
