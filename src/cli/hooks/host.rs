@@ -102,7 +102,8 @@ pub struct ShownWhole {
 /// The length of an output in the units that hosts count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputLength {
-    /// Number of characters, counted as bytes that are not UTF-8 continuation bytes.
+    /// Number of UTF-16 code units, as hosts written in JavaScript count characters. An invalid byte
+    /// counts as one, unless it has the form of a continuation byte.
     pub chars: u64,
     pub bytes: u64,
     pub newlines: u64,
@@ -116,7 +117,8 @@ impl ReplacePolicy {
             (Host::ClaudeCode, ResultKind::Command) => {
                 ShownWhole::chars(self.bash_chars.unwrap_or(30_000))
             }
-            (Host::ClaudeCode, ResultKind::FailedCommand) => ShownWhole::chars(10_040),
+            // The host cuts more than 11,024, which include a line such as `Exit code 255`.
+            (Host::ClaudeCode, ResultKind::FailedCommand) => ShownWhole::chars(11_010),
             (Host::ClaudeCode, ResultKind::Text) => ShownWhole::chars(50_000),
             (Host::ClaudeCode, ResultKind::Mixed) => ShownWhole::chars(100_000),
             (Host::Codex, _) => ShownWhole::chars(10_000),
@@ -169,7 +171,7 @@ impl OutputLength {
     pub fn add(&mut self, bytes: &[u8]) {
         let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count() as u64;
         self.bytes += bytes.len() as u64;
-        self.chars += count(|byte| byte & 0xC0 != 0x80);
+        self.chars += count(|byte| byte & 0xC0 != 0x80) + count(|byte| *byte >= 0xF0);
         self.newlines += count(|byte| *byte == b'\n');
     }
 }
@@ -212,6 +214,8 @@ mod tests {
         // The limit counts characters, not bytes.
         assert!(claude.holds(OutputLength::of("\u{e9}".repeat(30_000).as_bytes())));
         assert!(!claude.holds(OutputLength::of("\u{e9}".repeat(30_001).as_bytes())));
+        assert!(claude.holds(OutputLength::of("\u{1f600}".repeat(15_000).as_bytes())));
+        assert!(!claude.holds(OutputLength::of("\u{1f600}".repeat(15_001).as_bytes())));
         let opencode = policy.shown_whole(Host::Opencode, ResultKind::Text);
         assert!(opencode.holds(OutputLength::of(&b"x\n".repeat(2000))));
         assert!(!opencode.holds(OutputLength::of(&b"x\n".repeat(2001))));
