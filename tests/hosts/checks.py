@@ -3,6 +3,7 @@
 from hosts import children, expected, outputs
 from hosts.machine import Machine
 from hosts.packages import NoPackage
+from hosts.paired import PairedChecks
 from hosts.profiles.profile import FORK, NEW, RESUME
 from hosts.report import Cannot, Failed
 from hosts.scripted_model import Said
@@ -37,6 +38,9 @@ class HostChecks:
             self.check("commands that the host shows whole", commands.whole)
             self.check("refused command", commands.refused)
             self.check("a full disk", commands.full_disk)
+            pairs = PairedChecks(self)
+            self.check("recorded outputs", pairs.outputs)
+            self.check("refusals", pairs.refusals)
 
     def check(self, what, made):
         """Makes a check, and returns whether it passed."""

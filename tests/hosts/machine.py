@@ -19,9 +19,9 @@ COMMAND = 30
 class Machine:
     """Its directories and its mount end with it."""
 
-    def __init__(self, program):
+    def __init__(self, program, parent=None):
         self.program = program
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix="ctxfs-hosts-"))
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix="ctxfs-hosts-", dir=parent))
         self.home, self.project = self.base / "home", self.base / "project"
         self.mount, self.tmp = self.base / "ctx", self.base / "tmp"
         self.store = self.home / ".local/share/ctxfs"

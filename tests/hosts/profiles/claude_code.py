@@ -9,10 +9,12 @@ class ClaudeCode(Profile):
     name, package, version = "claude-code", "@anthropic-ai/claude-code", "2.1.332"
     shows_structure = True
     cannot = {"MCP error": "the host shows the hook and the model 10,040 characters of it, and takes no other result"}
-    runs_commands = True
+    runs_commands = confines = True
+    RULES = {"allow": ["Bash(cat:*)", "Bash(ls:*)", "Bash(touch:*)", "Bash(cp:*)"], "deny": ["Bash(mv:*)"]}
 
     def configure(self):
-        settings = {"permissions": {"allow": ["Bash", "mcp__probe__big"]}, "cleanupPeriodDays": 30}
+        rules = self.RULES if self.is_confined else {"allow": ["Bash", "mcp__probe__big"]}
+        settings = {"permissions": rules, "cleanupPeriodDays": 30}
         self.machine.write(".claude/settings.json", settings)
         server, *arguments = self.probe_server()
         self.machine.write(".claude.json", {"mcpServers": {"probe": {"command": server, "args": arguments}}})

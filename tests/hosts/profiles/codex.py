@@ -12,7 +12,7 @@ class Codex(Profile):
     name, package, version = "codex", "@openai/codex", "0.171.0"
     how = {"MCP result with an image": ADDED}
     shows_structure = True
-    runs_commands = refuses_removal = True
+    runs_commands = refuses_removal = confines = True
     cannot = {
         "MCP error": "the host calls no hook for it",
         "fork": "the host forks only where a person asks it to, in its own window",
@@ -38,7 +38,8 @@ args = {arguments}
         program = self.modules / f"@openai/codex-linux-{packages.CPU}/vendor/{TRIPLES[packages.CPU]}/bin/codex"
         going_on = ["resume", "--last"] if begins == RESUME else []
         # A person trusts the hooks with `/hooks`.
-        trust = ["--skip-git-repo-check", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"]
+        trust = ["--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
+        trust += ["--sandbox", "workspace-write"] if self.is_confined else ["--dangerously-bypass-approvals-and-sandbox"]
         return [program, "exec", *trust, *going_on, prompt]
 
     def environment(self):

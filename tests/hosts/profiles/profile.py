@@ -40,6 +40,8 @@ class Profile:
 
     # Whether the host runs commands under `ctxfs run`, and whether it refuses `rm -rf` where nobody can be asked.
     runs_commands = refuses_removal = False
+    # Whether the host can be run with the rules and the sandbox of its settings, and whether it is.
+    confines = is_confined = False
 
     def __init__(self, machine, model):
         self.machine, self.model = machine, model
