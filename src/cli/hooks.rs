@@ -13,11 +13,13 @@
 mod claude_code;
 mod codex;
 mod copilot;
+mod cursor;
 mod event;
 mod gemini_cli;
 mod host;
 mod keeper;
 mod plug_in;
+mod vs_code;
 
 pub use crate::hooks::event::HookError;
 pub use crate::hooks::host::{
@@ -61,13 +63,22 @@ fn of_host(
     keeper: &keeper::OutputKeeper<'_>,
 ) -> Result<Option<serde_json::Value>, HookError> {
     match host {
-        Host::ClaudeCode => claude_code::answer(&serde_json::from_slice(event)?, machine, keeper),
+        Host::ClaudeCode => match serde_json::from_slice(event) {
+            Ok(event) => claude_code::answer(&event, machine, keeper),
+            // VS Code runs the hooks of Claude Code, too. Those of Copilot store its outputs.
+            Err(_) if vs_code::is_event(event) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
         Host::Codex => codex::answer(&serde_json::from_slice(event)?, keeper),
         Host::Opencode => {
             plug_in::answer(&serde_json::from_slice(event)?, keeper, plug_in::check_opencode_file)
         }
         Host::GeminiCli => gemini_cli::answer(&serde_json::from_slice(event)?, keeper),
+        Host::Copilot if vs_code::is_event(event) => {
+            vs_code::answer(&serde_json::from_slice(event)?, keeper)
+        }
         Host::Copilot => copilot::answer(&serde_json::from_slice(event)?, keeper),
+        Host::Cursor => cursor::answer(&serde_json::from_slice(event)?, keeper),
         Host::Pi => plug_in::answer(&serde_json::from_slice(event)?, keeper, |spill| spill),
     }
 }

@@ -8,6 +8,7 @@ mod entry;
 mod hosts;
 mod json;
 mod mcp;
+mod mcp_hosts;
 mod place;
 mod servers;
 mod shell;
@@ -20,6 +21,8 @@ use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
 use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
 use crate::{Cli, Context, Failure, hooks::Host, install::shell::ShellProgram, places};
+
+pub(crate) use crate::install::mcp_hosts::McpHost;
 
 pub(crate) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = InstallContext::new(cli, context)?;
@@ -63,7 +66,7 @@ struct HostEdit<'a> {
 
 impl HostEdit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
-        let (host, scope, is_print) = (self.host, self.scope, self.args.print);
+        let (host, scope, is_print) = (self.host.name(), self.scope, self.args.print);
         let edits = Edits { host, scope, is_print, changes: self.changes()? };
         if self.args.remove {
             edits.make()?;

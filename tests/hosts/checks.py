@@ -1,15 +1,18 @@
 """The checks of one host."""
 
 from hosts import children, expected, outputs
-from hosts.machine import Machine
+from hosts.machine import COMMAND, Machine
 from hosts.packages import NoPackage
 from hosts.paired import PairedChecks
 from hosts.profiles.profile import FORK, NEW, RESUME
+from hosts.program import ROOT
 from hosts.report import Cannot, Failed
 from hosts.scripted_model import Said
 
 POINTERS = "[ctxfs] Outputs of earlier calls of this conversation are stored whole."
 MOST_POINTERS = 1_536
+# Words of the description of the skill.
+SKILL = "Reads long outputs of commands and tools that ctxfs has stored"
 # Words on one line of the log alone.
 WANTED = "request 4321 took"
 
@@ -33,6 +36,9 @@ class HostChecks:
         with Machine(self.program) as machine:
             self.begin(machine)
             self.check("MCP server through the gateway", self.through_gateway)
+        with Machine(self.program) as machine:
+            self.begin(machine)
+            self.check("plug-in", self.plugged_in)
         if self.kind.runs_commands:
             commands = CommandChecks(self)
             self.check("commands that the host shows whole", commands.whole)
@@ -215,6 +221,23 @@ class HostChecks:
         scene = self.profile.play(*[Said([one.call]) for one in kept])
         turns = zip(kept, scene.turns)
         return "; ".join(expected.check(one, expected.REPLACED, turn, self.machine) for one, turn in turns)
+
+    def plugged_in(self):
+        """The host takes the plug-in of the checkout, which calls ctxfs as the PATH has it."""
+        commands = self.profile.plug_in(ROOT)
+        if not commands:
+            raise Cannot("there is none for this host")
+        environment = self.machine.environment
+        environment["PATH"] = f"{self.program.parent}:{environment['PATH']}"
+        for argv in commands:
+            ended = children.run(argv, COMMAND, env={**environment, **self.profile.environment()}, cwd=self.machine.project)
+            if ended.code != 0:
+                raise Failed(f"{' '.join(map(str, argv))}: {ended}")
+        result = expected.of_server(self.profile)[0]
+        scene = self.profile.play(Said([result.call]))
+        if SKILL not in scene.sent():
+            raise Failed("the model was not told of the skill")
+        return f"{expected.check(result, expected.REPLACED, scene.turns[0], self.machine)}; the skill is known"
 
     def without_store(self):
         self.machine.ctxfs("install", self.kind.name)

@@ -66,6 +66,53 @@ fn files_that_the_npm_package_lists_are_there() {
     assert!(machines().iter().all(|name| launcher.contains(&format!("machine={name} "))));
 }
 
+/// What the manifests of plug-ins, bundles and registries have to say, beside what `scripts/package`
+/// adds. Their own tools and schemas say the same.
+#[test]
+fn manifests_agree_with_what_is_packed() {
+    let script = read(SCRIPT);
+    let manifest = |file: &str| -> serde_json::Value {
+        assert!(script.contains(&format!("{PARTS}/{file}")), "{file} is not packed");
+        serde_json::from_str(&read(&format!("{PARTS}/{file}"))).unwrap()
+    };
+    let plugin = manifest("agent-plugin/plugin.json");
+    let servers = manifest("agent-plugin/mcp.json");
+    for (schema, named) in [("plugin", &plugin), ("mcp", &servers)] {
+        let schema = format!("https://agent-plugins.org/schemas/1.0.0/{schema}.schema.json");
+        assert_eq!(named["$schema"], schema);
+    }
+    let bundle = manifest("mcpb/manifest.json");
+    assert_eq!(bundle["server"]["type"], "binary");
+    let server = &bundle["server"]["mcp_config"];
+    let programs = [
+        (&servers["mcpServers"]["ctxfs"]["command"], "./bin/ctxfs"),
+        (&bundle["server"]["entry_point"], "bin/ctxfs"),
+        (&server["command"], "${__dirname}/bin/ctxfs"),
+    ];
+    for (found, wanted) in programs {
+        assert_eq!(found, wanted);
+    }
+    let entry = manifest("server.json");
+    for arguments in [&servers["mcpServers"]["ctxfs"]["args"], &server["args"]] {
+        assert_eq!(*arguments, serde_json::json!(["mcp"]));
+    }
+    for package in entry["packages"].as_array().unwrap() {
+        assert_eq!(package["identifier"], env!("CARGO_PKG_NAME"));
+        assert_eq!(package["transport"]["type"], "stdio");
+        assert_eq!(package["packageArguments"][0]["value"], "mcp");
+    }
+    assert!((1..=100).contains(&env!("CARGO_PKG_DESCRIPTION").len()), "the registry allows 100");
+    for named in [&plugin, &bundle] {
+        assert_eq!(named["name"], env!("CARGO_PKG_NAME"));
+    }
+    for field in ["version", "description", "license"] {
+        assert!(
+            [&plugin, &bundle, &entry].iter().all(|named| named.get(field).is_none()),
+            "{field}"
+        );
+    }
+}
+
 /// Packages have the units of `scripts` without the comment above them, and with another program.
 #[test]
 fn units_can_be_rewritten() {
@@ -108,7 +155,7 @@ fn npm() -> serde_json::Value {
 }
 
 fn scripts() -> Vec<PathBuf> {
-    let dirs = [PARTS.to_owned(), format!("{PARTS}/npm")];
+    let dirs = ["", "/npm", "/agent-plugin", "/mcpb"].map(|dir| format!("{PARTS}{dir}"));
     let entries = dirs.iter().flat_map(|dir| fs::read_dir(top().join(dir)).unwrap());
     let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     files.chain([top().join(SCRIPT)]).collect()

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{SettingKey, env, hooks::Host, settings::SettingValue};
+use crate::{SettingKey, env, hooks::Host, install::McpHost, settings::SettingValue};
 
 /// Answer a hook of an agent's host, and store long outputs of tools.
 ///
@@ -21,7 +21,7 @@ use crate::{SettingKey, env, hooks::Host, settings::SettingValue};
 /// docs/HOSTS.md says what each host passes to its hook.
 #[derive(Debug, Args)]
 pub(crate) struct HookArgs {
-    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot`, `pi` or `cursor`.
     // Wrong usage is no failure: hosts take exit status 2 as an order to block the call.
     #[arg(value_name = "HOST")]
     pub(crate) host: String,
@@ -50,7 +50,7 @@ pub(crate) struct HookArgs {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct InstallArgs {
-    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot`, `pi` or `cursor`.
     #[arg(value_name = "HOST", value_parser = parse_host)]
     pub(crate) host: Option<Host>,
 
@@ -93,9 +93,10 @@ pub(crate) enum InstallAction {
 /// Example: `ctxfs install mcp claude-code github --print`
 #[derive(Debug, Args)]
 pub(crate) struct InstallMcpArgs {
-    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli` or `copilot`.
-    #[arg(value_name = "HOST", value_parser = parse_host)]
-    pub(crate) host: Host,
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot`, `cursor`, `vscode`,
+    /// `claude-desktop`, `zed`, `windsurf`, `junie` or `agy`.
+    #[arg(value_name = "HOST", value_parser = McpHost::named)]
+    pub(crate) host: &'static McpHost,
 
     /// Name of the server in the settings. Default: all servers.
     #[arg(value_name = "SERVER")]

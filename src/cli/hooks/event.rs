@@ -140,6 +140,8 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) exit_code: Option<i32>,
     pub(crate) duration_ms: Option<u64>,
     pub(crate) kind: ResultKind,
+    // False if the host accepts no other result. The output is then stored, and that is all.
+    pub(crate) is_replaceable: bool,
     pub(crate) output: ToolOutput<'a>,
 }
 
@@ -151,9 +153,19 @@ impl<'a> ToolResult<'a> {
         (tool, args): (&'a str, Option<&'a RawValue>),
         output: ToolOutput<'a>,
     ) -> Self {
-        let (agent, server, exit_code, duration_ms, kind) =
-            (None, None, None, None, ResultKind::Text);
-        Self { conversation, call, agent, server, tool, args, exit_code, duration_ms, kind, output }
+        Self {
+            conversation,
+            call,
+            agent: None,
+            server: None,
+            tool,
+            args,
+            exit_code: None,
+            duration_ms: None,
+            kind: ResultKind::Text,
+            is_replaceable: true,
+            output,
+        }
     }
 }
 

@@ -13,13 +13,22 @@ pub enum Host {
     Codex,
     Opencode,
     GeminiCli,
+    /// GitHub Copilot CLI. The agent of VS Code runs the same hook.
     Copilot,
     Pi,
+    Cursor,
 }
 
 impl Host {
-    pub const ALL: [Self; 6] =
-        [Self::ClaudeCode, Self::Codex, Self::Opencode, Self::GeminiCli, Self::Copilot, Self::Pi];
+    pub const ALL: [Self; 7] = [
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::Opencode,
+        Self::GeminiCli,
+        Self::Copilot,
+        Self::Pi,
+        Self::Cursor,
+    ];
 
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
@@ -35,6 +44,7 @@ impl Host {
             Self::GeminiCli => "gemini-cli",
             Self::Copilot => "copilot",
             Self::Pi => "pi",
+            Self::Cursor => "cursor",
         }
     }
 }
@@ -122,9 +132,9 @@ impl ReplacePolicy {
             (Host::ClaudeCode, ResultKind::Text) => ShownWhole::chars(50_000),
             (Host::ClaudeCode, ResultKind::Mixed) => ShownWhole::chars(100_000),
             (Host::Codex, _) => ShownWhole::chars(10_000),
-            (Host::GeminiCli | Host::Pi, ResultKind::Mixed) | (Host::Pi, ResultKind::Text) => {
-                ShownWhole::ALL
-            }
+            (Host::GeminiCli | Host::Pi, ResultKind::Mixed)
+            | (Host::Pi, ResultKind::Text)
+            | (Host::Cursor, _) => ShownWhole::ALL,
             (Host::GeminiCli, _) => ShownWhole::chars(40_000),
             (Host::Copilot, _) => ShownWhole { bytes: 20 << 10, ..ShownWhole::ALL },
             (Host::Opencode, _) | (Host::Pi, ResultKind::Command | ResultKind::FailedCommand) => {

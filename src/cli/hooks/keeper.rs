@@ -39,6 +39,8 @@ pub enum Action {
     Own,
     /// The output was stored, and the model receives the stand-in.
     Kept,
+    /// The output was stored. The host's own result is kept, because the host accepts no other.
+    Stored,
     /// The model was informed which outputs are stored.
     Told,
 }
@@ -90,7 +92,7 @@ impl<'a> OutputKeeper<'a> {
         let limits = self.shelf.limits(&provenance.tool_name().unwrap_or_default());
         let policy = self.shelf.policy();
         let shown = policy.shown_whole(self.host, result.kind);
-        let mut output = result.output;
+        let (mut output, is_replaceable) = (result.output, result.is_replaceable);
         let length = output.length_up_to(limits.max_inline_bytes.max(COUNTED))?;
         // A host passes a file if it has cut the output. For a failure, the file is searched for
         // instead.
@@ -98,7 +100,7 @@ impl<'a> OutputKeeper<'a> {
             matches!(output, ToolOutput::Spill(_)) && result.kind != ResultKind::FailedCommand;
         let is_cut = is_spilled || !shown.holds(length);
         let is_left = limits.are_kept_by(length.bytes, length.chars)
-            || (policy.replaced == Replaced::Cut && !is_cut);
+            || (is_replaceable && policy.replaced == Replaced::Cut && !is_cut);
         if is_left && !limits.mirror {
             return Ok((Action::Short, None));
         }
@@ -113,6 +115,10 @@ impl<'a> OutputKeeper<'a> {
             return Ok((Action::Own, None));
         }
         let stored = store_output(&open, result.call.into_owned(), provenance, &mut output)?;
+        if !is_replaceable {
+            open.engine.finish();
+            return Ok((Action::Stored, None));
+        }
         let request = StandInRequest {
             form: Form::Summary,
             replace: match is_cut {

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::install::entry::{JsonEntry, TextEntry, ValueEntry, WrongShape};
 use crate::install::servers::{FoundServer, WrappedServers};
 use crate::install::{json, toml};
-use crate::{Context, Failure, FailureKind, hooks::Host, install::place::SettingsScope};
+use crate::{Context, Failure, FailureKind, install::place::SettingsScope};
 
 const COPY: &str = ".ctxfs.bak";
 
@@ -333,7 +333,7 @@ fn is_owned(text: &str) -> bool {
 }
 
 pub(crate) struct Edits {
-    pub(crate) host: Host,
+    pub(crate) host: &'static str,
     pub(crate) scope: SettingsScope,
     pub(crate) is_print: bool,
     pub(crate) changes: Vec<SettingsChange>,
@@ -368,7 +368,7 @@ impl Edits {
     ) -> anyhow::Result<()> {
         let diffs = self.diffs();
         let files: Vec<_> = self.changes.iter().map(SettingsChange::value).collect();
-        let value = json!({ "host": self.host.name(), "scope": self.scope,
+        let value = json!({ "host": self.host, "scope": self.scope,
             "made": !self.is_print, "files": files, "left": left });
         let text = if diffs.is_empty() { nothing } else { &diffs };
         context.printer.line(&text.trim_end(), &value)?;

@@ -107,6 +107,7 @@ const CLAUDE_DIALECT: HookDialect =
 const GEMINI_DIALECT: HookDialect = HookDialect { minute: 60_000, ..CLAUDE_DIALECT };
 const COPILOT_DIALECT: HookDialect =
     HookDialect { command: "bash", timeout: "timeoutSec", minute: 60, grouped: false };
+const CURSOR_DIALECT: HookDialect = HookDialect { grouped: false, ..CLAUDE_DIALECT };
 
 // Pairs of an event and a pattern for tools.
 type HookEvents = &'static [(&'static str, Option<&'static str>)];
@@ -120,6 +121,8 @@ const CODEX: HookEvents = &[("PostToolUse", Some("mcp__.*")), ("SessionStart", N
 const GEMINI_CLI: HookEvents =
     &[("AfterTool", Some("run_shell_command|mcp_.*")), ("SessionStart", None)];
 const COPILOT: HookEvents = &[("postToolUse", None), ("sessionStart", None)];
+const CURSOR: HookEvents =
+    &[("postToolUse", Some("^(Shell$|MCP:)")), ("postToolUseFailure", Some("^Shell$"))];
 
 const OPENCODE_PLUGIN: &str = include_str!("opencode.js");
 const PI_PLUGIN: &str = include_str!("pi.ts");
@@ -199,6 +202,11 @@ fn targets(
             entries.push(JsonEntry::Demanded("version", 1));
             vec![target(file("hooks/ctxfs.json"), SettingsContent::Json(entries))]
         }
+        Host::Cursor => {
+            let mut entries = hooks(CURSOR, &CURSOR_DIALECT);
+            entries.push(JsonEntry::Demanded("version", 1));
+            vec![target(file("hooks.json"), SettingsContent::Json(entries))]
+        }
         Host::Pi => {
             let plugin = SettingsContent::Whole(plugin(PI_PLUGIN, host, paths));
             vec![target(file("extensions/ctxfs.ts"), plugin)]
@@ -228,6 +236,7 @@ pub(crate) fn remaining_steps(host: Host, paths: &NamedPaths) -> String {
         Host::Copilot => {
             format!("start copilot with `--add-dir {}`, so that it may read the mount", paths.mount)
         }
+        Host::Cursor => "cursor reads its hooks at once".to_owned(),
     }
 }
 
@@ -235,7 +244,7 @@ fn program_of(host: Host) -> &'static str {
     match host {
         Host::ClaudeCode => "claude",
         Host::GeminiCli => "gemini",
-        Host::Codex | Host::Opencode | Host::Copilot | Host::Pi => host.name(),
+        Host::Codex | Host::Opencode | Host::Copilot | Host::Pi | Host::Cursor => host.name(),
     }
 }
 

@@ -408,17 +408,19 @@ fn hook_element(hook: &HookEntry) -> CstInputValue {
     let HookEntry { matcher, command, dialect, .. } = hook;
     let pair = |name: &str, value: &str| (name.to_owned(), value.into());
     let timeout = CstInputValue::Number(dialect.minute.to_string());
-    let call = CstInputValue::Object(vec![
+    let call = vec![
         pair("type", "command"),
         pair(dialect.command, command),
         (dialect.timeout.to_owned(), timeout),
-    ]);
-    if !dialect.grouped {
-        return call;
-    }
+    ];
+    let calls = if dialect.grouped {
+        let call = CstInputValue::Object(call);
+        vec![(HOOKS.to_owned(), CstInputValue::Array(vec![call]))]
+    } else {
+        call
+    };
     let matcher = matcher.map(|matcher| pair(MATCHER, matcher));
-    let calls = (HOOKS.to_owned(), CstInputValue::Array(vec![call]));
-    CstInputValue::Object(matcher.into_iter().chain([calls]).collect())
+    CstInputValue::Object(matcher.into_iter().chain(calls).collect())
 }
 
 #[cfg(test)]

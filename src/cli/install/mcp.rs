@@ -1,12 +1,13 @@
 //! `ctxfs install mcp`: configures a host to run its MCP servers through `ctxfs mcp`.
 //!
-//! A table has the files of each host. All changes are computed before the first one is made.
+//! All changes are computed before the first one is made.
 
 use crate::install::edit::{EditedFile, Edits, SettingsChange, SettingsContent};
 use crate::install::hosts::{InstallContext, InstallState, store_text};
-use crate::install::place::{SettingsDir, SettingsScope};
-use crate::install::servers::{FoundServer, NamedStore, ServerState, ServersDialect, ServersForm};
-use crate::{Context, Environment, Failure, args::InstallMcpArgs, hooks::Host, install::entry};
+use crate::install::mcp_hosts::ServersFile;
+use crate::install::place::SettingsScope;
+use crate::install::servers::{FoundServer, NamedStore, ServerState, WrappedServers};
+use crate::{Context, Failure, args::InstallMcpArgs, hooks::Host, install::entry};
 
 pub(crate) fn run(
     args: &InstallMcpArgs,
@@ -14,7 +15,7 @@ pub(crate) fn run(
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let scope = if args.project { SettingsScope::Project } else { SettingsScope::User };
-    let files = files_of(args.host, scope, &ground.environment)?;
+    let files = args.host.files(scope, &ground.environment)?;
     if !args.remove && !args.print {
         entry::check_it_stays(&ground.program)?;
     }
@@ -44,15 +45,17 @@ fn edited(
     store: &NamedStore,
 ) -> EditedFile {
     let ServersFile { path, base, dialect } = file;
-    let content = SettingsContent::Servers(crate::install::servers::WrappedServers {
+    let content = SettingsContent::Servers(WrappedServers {
         dialect,
         program: ground.program.clone(),
         store: store.clone(),
         only: args.server.clone(),
     });
-    let state = ground.state(args.host, scope);
-    let has_hook = [InstallState::Yes, InstallState::Differs].contains(&state);
-    let hook = ground.files(args.host, scope).ok().filter(|_| has_hook);
+    let is_installed = |host: &Host| {
+        [InstallState::Yes, InstallState::Differs].contains(&ground.state(*host, scope))
+    };
+    let hook = Host::named(args.host.name).filter(is_installed);
+    let hook = hook.and_then(|host| ground.files(host, scope).ok());
     let is_shared = hook.is_some_and(|hook| hook.targets.iter().any(|file| file.path == path));
     EditedFile { path, base, content, is_shared }
 }
@@ -71,7 +74,7 @@ fn check_server(
     if servers.iter().any(|server| server.name == *name) {
         return Ok(());
     }
-    let text = format!("{} has no MCP server `{name}` in {}", args.host, listed(names));
+    let text = format!("{} has no MCP server `{name}` in {}", args.host.name, listed(names));
     let hint = match servers {
         [] => "there are none; add the server to the host first".to_owned(),
         servers => format!("there are {}", listed(servers.iter().map(|server| &server.name))),
@@ -89,7 +92,7 @@ struct ServersEdit<'a> {
 
 impl ServersEdit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
-        let (host, scope, is_print) = (self.args.host, self.scope, self.args.print);
+        let (host, scope, is_print) = (self.args.host.name, self.scope, self.args.print);
         let changes = self.files.iter().map(|file| self.change(file)).collect::<Result<_, _>>()?;
         let edits = Edits { host, scope, is_print, changes };
         edits.make()?;
@@ -106,7 +109,7 @@ impl ServersEdit<'_> {
     }
 
     fn nothing(&self) -> String {
-        let host = self.args.host;
+        let host = self.args.host.name;
         let states = || self.selected().map(|server| server.state);
         if self.servers.is_empty() {
             format!("nothing to change: {host} has no MCP servers in {}", listed(&self.names))
@@ -144,7 +147,7 @@ impl ServersEdit<'_> {
         if self.args.print {
             return "nothing was changed: --print".to_owned();
         }
-        let host = self.args.host;
+        let host = self.args.host.name;
         format!("start {host} again: it reads its MCP servers when it starts")
     }
 
@@ -157,89 +160,4 @@ impl ServersEdit<'_> {
 fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let names = names.into_iter().map(|name| format!("`{}`", name.as_ref()));
     names.collect::<Vec<_>>().join(", ")
-}
-
-#[derive(Debug)]
-struct ServersFile {
-    path: std::path::PathBuf,
-    base: std::path::PathBuf,
-    dialect: ServersDialect,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum FileDir {
-    Settings,
-    Base,
-}
-
-type ServersRow = (&'static [&'static str], ServersForm);
-
-const USUAL: ServersRow = (&["mcpServers"], ServersForm::Json);
-const CODEX: ServersRow = (&["mcp_servers"], ServersForm::Toml);
-const OPENCODE: ServersRow = (&["mcp"], ServersForm::JsonList);
-
-// Returns the files in which the host may have servers. A host may read several of them, and none
-// of them need exist.
-fn files_of(
-    host: Host,
-    scope: SettingsScope,
-    environment: &Environment,
-) -> Result<Vec<ServersFile>, Failure> {
-    use FileDir::{Base, Settings};
-    let ((path, form), names): (ServersRow, &[(FileDir, &str)]) = match (host, scope) {
-        (Host::ClaudeCode, SettingsScope::User) if environment.hosts.claude_config.is_some() => {
-            (USUAL, &[(Settings, ".claude.json")])
-        }
-        (Host::ClaudeCode, SettingsScope::User) => (USUAL, &[(Base, ".claude.json")]),
-        (Host::ClaudeCode, SettingsScope::Project) => (USUAL, &[(Base, ".mcp.json")]),
-        (Host::Codex, _) => (CODEX, &[(Settings, "config.toml")]),
-        (Host::Opencode, SettingsScope::User) => {
-            (OPENCODE, &[(Settings, "opencode.json"), (Settings, "opencode.jsonc")])
-        }
-        (Host::Opencode, SettingsScope::Project) => (
-            OPENCODE,
-            &[
-                (Base, "opencode.json"),
-                (Base, "opencode.jsonc"),
-                (Settings, "opencode.json"),
-                (Settings, "opencode.jsonc"),
-            ],
-        ),
-        (Host::GeminiCli, _) => (USUAL, &[(Settings, "settings.json")]),
-        (Host::Copilot, SettingsScope::User) => (USUAL, &[(Settings, "mcp-config.json")]),
-        (Host::Copilot, SettingsScope::Project) => {
-            (USUAL, &[(Base, ".mcp.json"), (Settings, "mcp.json")])
-        }
-        (Host::Pi, _) => return Err(no_servers()),
-    };
-    let place = SettingsDir::of(host, scope, environment)?;
-    let file = |&(dir, name): &(FileDir, &str)| {
-        let dir = match dir {
-            Settings => &place.dir,
-            Base => &place.base,
-        };
-        let path = path.iter().map(|name| (*name).to_owned()).collect();
-        let dialect = ServersDialect { path, form };
-        ServersFile { path: dir.join(name), base: place.base.clone(), dialect }
-    };
-    let mut files: Vec<ServersFile> = names.iter().map(file).collect();
-    if (host, scope) == (Host::ClaudeCode, SettingsScope::Project) {
-        files.extend(private_project_file(&place, environment));
-    }
-    Ok(files)
-}
-
-// Claude Code stores the servers of one user for one project in the user's file.
-fn private_project_file(project: &SettingsDir, environment: &Environment) -> Option<ServersFile> {
-    let user =
-        files_of(Host::ClaudeCode, SettingsScope::User, environment).ok()?.into_iter().next()?;
-    let [servers] = USUAL.0 else { return None };
-    let path = ["projects", project.base.to_str()?, servers].map(str::to_owned).into();
-    let dialect = ServersDialect { path, form: USUAL.1 };
-    Some(ServersFile { dialect, ..user })
-}
-
-fn no_servers() -> Failure {
-    let hint = "its extensions have tools of their own: `ctxfs install pi` keeps their outputs";
-    Failure::usage("pi has no MCP servers", hint)
 }

@@ -28,10 +28,7 @@ impl SettingsDir {
         match scope {
             SettingsScope::User => Self::of_user(host, environment),
             SettingsScope::Project => {
-                let base = std::env::current_dir().map_err(|error| {
-                    let text = format!("cannot find the current directory: {error}");
-                    Failure::usage(text, "change to the directory of the project")
-                })?;
+                let base = project()?;
                 Ok(Self { dir: base.join(project_dir(host)), base })
             }
         }
@@ -43,14 +40,13 @@ impl SettingsDir {
             Host::ClaudeCode => hosts.claude_config.clone(),
             Host::Codex => hosts.codex_home.clone(),
             Host::Opencode => environment.config_home.as_ref().map(|dir| dir.join("opencode")),
-            Host::GeminiCli | Host::Copilot | Host::Pi => None,
+            Host::GeminiCli | Host::Copilot | Host::Pi | Host::Cursor => None,
+        };
+        let dir = match given {
+            Some(dir) => dir,
+            None => home(host.name(), environment)?.join(user_dir(host)),
         };
         let home = environment.home.as_deref();
-        let dir = given.or_else(|| Some(home?.join(user_dir(host))));
-        let dir = dir.ok_or_else(|| {
-            let text = format!("no place for the settings of {host}: HOME is not set");
-            Failure::usage(text, "set HOME, or use --project")
-        })?;
         let base = home.filter(|home| dir.starts_with(home)).unwrap_or(&dir).to_owned();
         Ok(Self { dir, base })
     }
@@ -60,6 +56,20 @@ impl SettingsDir {
         let last = names.last().map(|name| self.dir.join(name)).unwrap_or_default();
         paths.find(|path| path.exists()).unwrap_or(last)
     }
+}
+
+pub(crate) fn home(host: &str, environment: &Environment) -> Result<PathBuf, Failure> {
+    environment.home.clone().ok_or_else(|| {
+        let text = format!("no place for the settings of {host}: HOME is not set");
+        Failure::usage(text, "set HOME, or use --project")
+    })
+}
+
+pub(crate) fn project() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        let text = format!("cannot find the current directory: {error}");
+        Failure::usage(text, "change to the directory of the project")
+    })
 }
 
 pub(crate) fn units(environment: &Environment) -> Option<PathBuf> {
@@ -81,6 +91,7 @@ fn user_dir(host: Host) -> &'static str {
         Host::GeminiCli => ".gemini",
         Host::Copilot => ".copilot",
         Host::Pi => ".pi/agent",
+        Host::Cursor => ".cursor",
     }
 }
 
@@ -92,6 +103,7 @@ fn project_dir(host: Host) -> &'static str {
         Host::GeminiCli => ".gemini",
         Host::Copilot => ".github",
         Host::Pi => ".pi",
+        Host::Cursor => ".cursor",
     }
 }
 

@@ -60,7 +60,9 @@ impl ShellProgram {
         let (extension, given) = match host {
             Host::ClaudeCode => ("", &environment.hosts.shell_prefix),
             Host::Codex => (".bash", &environment.hosts.bash_env),
-            Host::Opencode | Host::GeminiCli | Host::Copilot | Host::Pi => return Ok(None),
+            Host::Opencode | Host::GeminiCli | Host::Copilot | Host::Pi | Host::Cursor => {
+                return Ok(None);
+            }
         };
         let user = SettingsDir::of(host, SettingsScope::User, environment)?;
         let of_project = match scope {

@@ -19,10 +19,17 @@ class ClaudeCode(Profile):
         server, *arguments = self.probe_server()
         self.machine.write(".claude.json", {"mcpServers": {"probe": {"command": server, "args": arguments}}})
 
+    def program(self):
+        return self.modules / f"@anthropic-ai/claude-code-linux-{packages.CPU}/claude"
+
+    def plug_in(self, top):
+        validate, marketplace = ["validate", "--strict"], ["marketplace", "add", top]
+        commands = [[*validate, top], [*validate, top / "plugins/ctxfs"], marketplace, ["install", "ctxfs@ctxfs"]]
+        return [[self.program(), "plugin", *command] for command in commands]
+
     def argv(self, prompt, begins):
-        program = self.modules / f"@anthropic-ai/claude-code-linux-{packages.CPU}/claude"
         going_on = {RESUME: ["--continue"], FORK: ["--continue", "--fork-session"]}.get(begins, [])
-        return [program, *going_on, "-p", prompt]
+        return [self.program(), *going_on, "-p", prompt]
 
     def environment(self):
         return {

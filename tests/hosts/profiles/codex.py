@@ -34,13 +34,19 @@ command = "{server}"
 args = {arguments}
 """.replace("'", '"'))
 
+    def program(self):
+        return self.modules / f"@openai/codex-linux-{packages.CPU}/vendor/{TRIPLES[packages.CPU]}/bin/codex"
+
+    def plug_in(self, top):
+        commands = [["marketplace", "add", top], ["add", "ctxfs@ctxfs"]]
+        return [[self.program(), "plugin", *command] for command in commands]
+
     def argv(self, prompt, begins):
-        program = self.modules / f"@openai/codex-linux-{packages.CPU}/vendor/{TRIPLES[packages.CPU]}/bin/codex"
         going_on = ["resume", "--last"] if begins == RESUME else []
         # A person trusts the hooks with `/hooks`.
         trust = ["--skip-git-repo-check", "--dangerously-bypass-hook-trust"]
         trust += ["--sandbox", "workspace-write"] if self.is_confined else ["--dangerously-bypass-approvals-and-sandbox"]
-        return [program, "exec", *trust, *going_on, prompt]
+        return [self.program(), "exec", *trust, *going_on, prompt]
 
     def environment(self):
         return {}

@@ -70,6 +70,11 @@ class Profile:
     def short_step(self, tokens=FEW):
         return Said([self.shell("cat short.txt")], tokens=tokens)
 
+    def plug_in(self, top):
+        """Returns the commands that validate the plug-in of the checkout at `top`, and install it; none if the host takes
+        no such plug-in."""
+        return []
+
     def probe_server(self):
         """Returns the command line of the MCP server."""
         return ["python3", str(PROBE)]

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::{Machine, SESSION, long};
 use crate::support::{Command, Fault, FaultyDisk};
 
-const HOSTS: [&str; 6] = ["claude-code", "codex", "opencode", "gemini-cli", "copilot", "pi"];
+const HOSTS: [&str; 7] =
+    ["claude-code", "codex", "opencode", "gemini-cli", "copilot", "pi", "cursor"];
 
 fn event() -> Value {
     json!({

@@ -1,4 +1,4 @@
-//! opencode, Gemini CLI, Copilot and pi.
+//! opencode, Gemini CLI, Copilot, VS Code, Cursor and pi.
 
 use std::fs;
 
@@ -108,4 +108,85 @@ fn plug_ins() {
         let short = json!({ "conv": SESSION, "tool": "bash", "call": "call_1", "text": "done" });
         machine.leaves(host, &short, "short");
     }
+}
+
+/// VS Code runs the hooks of Copilot and of Claude Code, and accepts no other result.
+#[test]
+fn vs_code() {
+    let machine = Machine::new();
+    let mut event = json!({
+        "timestamp": "2026-11-29T10:00:00.000Z", "hookEventName": "PostToolUse",
+        "sessionId": SESSION, "transcript_path": "/t", "cwd": "/p",
+        "tool_name": "run_in_terminal", "tool_input": { "command": "make" },
+        "tool_use_id": "call_7", "tool_response": long(),
+    });
+    machine.leaves("claude-code", &event, "passed");
+    assert_eq!(machine.outputs(), [""; 0]);
+    machine.leaves("copilot", &event, "stored");
+    assert_eq!(machine.output("call_7.txt"), long().as_bytes());
+    assert_eq!(machine.meta("call_7.txt")["tool"], "run_in_terminal");
+    machine.leaves("copilot", &event, "stored");
+    assert_eq!(machine.outputs(), ["call_7.txt"]);
+
+    event["tool_use_id"] = "call_8".into();
+    event["tool_response"] = "done".into();
+    machine.leaves("copilot", &event, "short");
+    // The beginning is lost.
+    event["tool_response"] =
+        format!("\n\n[... PREVIOUS OUTPUT TRUNCATED ...]\n\n{}", long()).into();
+    machine.leaves("copilot", &event, "passed");
+    event["hookEventName"] = "SessionStart".into();
+    event["source"] = "new".into();
+    for host in ["claude-code", "copilot"] {
+        machine.leaves(host, &event, "passed");
+    }
+    assert_eq!(machine.outputs(), ["call_7.txt"]);
+}
+
+#[test]
+fn cursor() {
+    let machine = Machine::new();
+    let event = |name: &str, tool: &str, call: &str| {
+        json!({
+            "conversation_id": SESSION, "generation_id": "g", "session_id": SESSION,
+            "hook_event_name": name, "cursor_version": "2026.09.18", "workspace_roots": ["/p"],
+            "tool_name": tool, "tool_use_id": call, "tool_input": { "command": "make" },
+        })
+    };
+    let shell = |output: &str| json!({ "output": output, "exitCode": 0 }).to_string();
+    let mut ended = event("postToolUse", "Shell", "call_9\nctc_1");
+    ended["tool_output"] = shell(&long()).into();
+    machine.leaves("cursor", &ended, "stored");
+    let name = machine.outputs().remove(0);
+    assert_eq!(machine.output(&name), long().as_bytes());
+    assert_eq!(machine.meta(&name)["exit_code"], 0);
+    ended["tool_output"] = shell("done").into();
+    machine.leaves("cursor", &ended, "short");
+
+    let mut failed = event("postToolUseFailure", "Shell", "call_10");
+    failed["error_message"] = long().into();
+    machine.leaves("cursor", &failed, "stored");
+    assert_eq!(machine.output("call_10.txt"), long().as_bytes());
+
+    // The host is not known to cut results of servers, so one is replaced only for economy.
+    let text = json!({ "type": "text", "text": long() });
+    let mut called = event("postToolUse", "MCP:big", "call_11");
+    called["tool_output"] = json!({ "content": [text] }).to_string().into();
+    machine.leaves("cursor", &called, "short");
+    let economy = [("CTXFS_HOOKS_REPLACE", "long")];
+    let answer = machine.answer_with("cursor", &called, &economy).unwrap();
+    let stand_in = &answer["updated_mcp_tool_output"]["content"][0];
+    assert_eq!(stand_in["type"], "text");
+    assert!(stand_in["text"].as_str().unwrap().starts_with("[ctxfs] "), "{answer}");
+    assert_eq!(machine.output("call_11.txt"), long().as_bytes());
+    let image = json!({ "type": "image", "data": "aGk=", "mimeType": "image/png" });
+    called["tool_use_id"] = "call_12".into();
+    called["tool_output"] = json!({ "content": [text, image] }).to_string().into();
+    assert_eq!(machine.answer_with("cursor", &called, &economy), None);
+    assert_eq!(machine.last(), "cursor stored");
+    assert_eq!(machine.output("call_12.txt"), long().as_bytes());
+
+    machine.leaves("cursor", &event("afterFileEdit", "", ""), "passed");
+    // Cursor runs the hooks of Claude Code too, which leave it alone.
+    machine.leaves("claude-code", &ended, "passed");
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::install::Home;
 use crate::support::Command;
 
-const HOSTS: [&str; 6] = ["claude-code", "codex", "opencode", "gemini-cli", "copilot", "pi"];
+const HOSTS: [&str; 7] =
+    ["claude-code", "codex", "opencode", "gemini-cli", "copilot", "pi", "cursor"];
 
 /// Returns the command line of the hook.
 fn line(host: &str) -> String {
@@ -106,6 +107,22 @@ fn copilot() {
         assert!(output.to_string().contains("--add-dir /ctx"), "{output}");
         let call = json!({ "type": "command", "bash": line("copilot"), "timeoutSec": 60 });
         let hooks = json!({ "postToolUse": [call], "sessionStart": [call] });
+        assert_eq!(parsed(&home, file), json!({ "version": 1, "hooks": hooks }));
+    }
+}
+
+#[test]
+fn cursor() {
+    for (arguments, file) in [
+        (&["cursor"][..], ".cursor/hooks.json"),
+        (&["cursor", "--project"], "project/.cursor/hooks.json"),
+    ] {
+        let home = Home::new();
+        home.install(arguments).stdout();
+        let call = |matcher: &str| json!([{ "matcher": matcher, "type": "command", "command": line("cursor"), "timeout": 60 }]);
+        let hooks = json!({
+            "postToolUse": call("^(Shell$|MCP:)"), "postToolUseFailure": call("^Shell$"),
+        });
         assert_eq!(parsed(&home, file), json!({ "version": 1, "hooks": hooks }));
     }
 }
@@ -234,6 +251,7 @@ opencode     -      -          -
 gemini-cli   yes    unreadable -
 copilot      -      -          -
 pi           yes    differs    -
+cursor       -      -          -
 ";
     assert_eq!(list(&[]), wanted);
     let listed: Value = serde_json::from_str(&list(&["--json"])).unwrap();
@@ -241,7 +259,7 @@ pi           yes    differs    -
         "user": "no", "project": "no" });
     assert_eq!(listed[0], claude);
     assert_eq!(listed[1]["project"], "yes");
-    assert_eq!(listed.as_array().unwrap().len(), 6);
+    assert_eq!(listed.as_array().unwrap().len(), 7);
 }
 
 #[test]

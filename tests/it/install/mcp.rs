@@ -12,7 +12,7 @@ use crate::install::Home;
 use crate::support::Command;
 
 /// `(arguments, file)`.
-const JSON_FILES: [(&[&str], &str); 7] = [
+const JSON_FILES: [(&[&str], &str); 16] = [
     (&["claude-code"], ".claude.json"),
     (&["claude-code", "--project"], "project/.mcp.json"),
     (&["gemini-cli"], ".gemini/settings.json"),
@@ -20,6 +20,23 @@ const JSON_FILES: [(&[&str], &str); 7] = [
     (&["copilot"], ".copilot/mcp-config.json"),
     (&["copilot", "--project"], "project/.mcp.json"),
     (&["copilot", "--project"], "project/.github/mcp.json"),
+    (&["cursor"], ".cursor/mcp.json"),
+    (&["cursor", "--project"], "project/.cursor/mcp.json"),
+    (&["claude-desktop"], ".config/Claude/claude_desktop_config.json"),
+    (&["windsurf"], ".codeium/windsurf/mcp_config.json"),
+    (&["junie"], ".junie/mcp/mcp.json"),
+    (&["junie", "--project"], "project/.junie/mcp/mcp.json"),
+    (&["agy"], ".gemini/config/mcp_config.json"),
+    (&["agy"], ".gemini/antigravity-cli/mcp_config.json"),
+    (&["agy", "--project"], "project/.agents/mcp_config.json"),
+];
+const VSCODE_FILES: [(&[&str], &str); 2] = [
+    (&["vscode"], ".config/Code/User/mcp.json"),
+    (&["vscode", "--project"], "project/.vscode/mcp.json"),
+];
+const ZED_FILES: [(&[&str], &str); 2] = [
+    (&["zed"], ".config/zed/settings.json"),
+    (&["zed", "--project"], "project/.zed/settings.json"),
 ];
 const OPENCODE_FILES: [(&[&str], &str); 4] = [
     (&["opencode"], ".config/opencode/opencode.json"),
@@ -112,8 +129,15 @@ fn they_come_back_byte_for_byte() {
         let cases = move |text: String| files.iter().map(move |file| (file, text.clone()));
         texts.into_iter().flat_map(cases).collect::<Vec<_>>()
     };
+    let named = |name: &str| {
+        let renamed = |text: String| text.replace("\"mcpServers\"", &format!("\"{name}\""));
+        json_texts().into_iter().map(renamed).collect()
+    };
     let json = of(&JSON_FILES, json_texts());
-    let cases = [json, of(&OPENCODE_FILES, opencode_texts()), of(&CODEX_FILES, toml_texts())];
+    let editors =
+        [of(&VSCODE_FILES, named("servers")), of(&ZED_FILES, named("context_servers"))].concat();
+    let others = [of(&OPENCODE_FILES, opencode_texts()), of(&CODEX_FILES, toml_texts())].concat();
+    let cases = [json, editors, others];
     for (&(arguments, file), text) in cases.concat() {
         let home = Home::new();
         home.write(file, &text);
@@ -176,6 +200,41 @@ fn the_tables_of_codex() {
         program()
     );
     assert_eq!(home.read("elsewhere/config.toml"), wanted);
+}
+
+/// Zed also has the servers of its extensions there, which it starts itself.
+#[test]
+fn the_settings_of_zed() {
+    let home = Home::new();
+    let text = "{\n  // mine\n  \"theme\": \"One\",\n  \"context_servers\": {\n    \"own\": { \
+                \"source\": \"custom\", \"command\": \"npx\", \"args\": [\"-y\"], },\n    \
+                \"theirs\": { \"source\": \"extension\", \"settings\": {} },\n  },\n}\n";
+    home.write(".config/zed/settings.json", text);
+    let told = install(&home, &["zed"], &[]).run().to_string();
+    assert!(told.contains("left alone, as without a command: `theirs`"), "{told}");
+    let words = format!(
+        "\"command\": \"{}\", \"args\": [\"mcp\", \"--name\", \"own\", \"--timeout\", \"0\", \
+         \"--\", \"npx\", \"-y\"]",
+        program()
+    );
+    let wanted = text.replace("\"command\": \"npx\", \"args\": [\"-y\"]", &words);
+    assert_eq!(home.read(".config/zed/settings.json"), wanted);
+}
+
+/// Windsurf and Antigravity name the address of a server in their own way.
+#[test]
+fn servers_with_an_address_are_left_alone() {
+    for (host, file) in [
+        ("windsurf", ".codeium/windsurf/mcp_config.json"),
+        ("agy", ".gemini/config/mcp_config.json"),
+    ] {
+        let home = Home::new();
+        home.write(file, r#"{"mcpServers": {"far": {"serverUrl": "https://example.org/mcp"}}}"#);
+        let before = home.tree();
+        let told = install(&home, &[host], &[]).run();
+        assert!(told.code == 0 && told.to_string().contains("over HTTP: `far`"), "{told}");
+        assert_eq!(home.tree(), before);
+    }
 }
 
 /// `claude mcp add` writes there, if it is not told otherwise.
@@ -276,16 +335,23 @@ fn a_server_that_is_not_there() {
 #[test]
 fn hosts_without_servers() {
     let home = Home::new();
-    for host in ["claude-code", "codex", "opencode", "gemini-cli", "copilot"] {
+    let hosts = ["claude-code", "codex", "opencode", "gemini-cli", "copilot", "cursor", "vscode"];
+    for host in hosts.into_iter().chain(["claude-desktop", "zed", "windsurf", "junie", "agy"]) {
+        let is_of_users = ["claude-desktop", "windsurf"].contains(&host);
         for more in [&[][..], &["--project"], &["--remove"]] {
-            let told = install(&home, &[host], more).text();
-            assert!(told.starts_with("nothing to change"), "{host}: {told}");
+            let told = install(&home, &[host], more).run();
+            if is_of_users && more == ["--project"] {
+                assert!(told.code == 2 && told.to_string().contains("of a project"), "{told}");
+            } else {
+                assert!(told.code == 0, "{told}");
+                assert!(told.to_string().contains("nothing to change"), "{host}: {told}");
+            }
         }
     }
     let told = install(&home, &["pi"], &[]).run();
     assert!(told.code == 2 && told.to_string().contains("pi has no MCP servers"), "{told}");
     assert!(home.tree().is_empty());
-    for arguments in [&["mcp"][..], &["mcp", "cursor"], &["mcp", "codex", "a", "b"]] {
+    for arguments in [&["mcp"][..], &["mcp", "emacs"], &["mcp", "codex", "a", "b"]] {
         assert_eq!(home.install(arguments).run().code, 2, "{arguments:?}");
     }
 }

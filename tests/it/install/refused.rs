@@ -94,7 +94,7 @@ fn what_is_not_ours_is_not_removed() {
 #[test]
 fn usage() {
     let home = Home::new();
-    for arguments in [&["cursor"][..], &["--print"], &["--remove"], &["--project"]] {
+    for arguments in [&["emacs"][..], &["--print"], &["--remove"], &["--project"]] {
         assert_eq!(home.install(arguments).run().code, 2, "{arguments:?}");
     }
 }

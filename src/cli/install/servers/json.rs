@@ -15,7 +15,7 @@ const COMMAND: &str = "command";
 const ARGUMENTS: &str = "args";
 const TYPE: &str = "type";
 const STARTED: [&str; 2] = ["stdio", "local"];
-const ADDRESSES: [&str; 2] = ["url", "httpUrl"];
+const ADDRESSES: [&str; 3] = ["url", "httpUrl", "serverUrl"];
 
 pub(crate) fn entries(
     text: &str,

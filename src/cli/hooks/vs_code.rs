@@ -1,0 +1,66 @@
+//! Adapter for the agent of VS Code, which runs the hooks of Copilot CLI and of Claude Code. The
+//! formats are those of its documents of June 2026, and of the source of its Copilot extension.
+//!
+//! The hook receives the text that the model receives, and the host accepts no other. So the text
+//! is stored, and that is all.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
+
+use crate::hooks::event::{EventText, HookError, ToolOutput, ToolResult};
+use crate::hooks::{host::ResultKind, keeper::OutputKeeper};
+
+// The tool that runs commands.
+const SHELL: &str = "run_in_terminal";
+// The mark in a text whose beginning the host has removed.
+const CUT: &str = "[... PREVIOUS OUTPUT TRUNCATED ...]";
+
+#[derive(Deserialize)]
+pub(crate) struct VsCodeEvent<'a> {
+    #[serde(borrow, rename = "hookEventName")]
+    name: EventText<'a>,
+    #[serde(borrow, rename = "sessionId")]
+    session: Cow<'a, str>,
+    #[serde(borrow, default)]
+    tool_name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    tool_use_id: Cow<'a, str>,
+    #[serde(borrow)]
+    tool_input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_response: Option<EventText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct EventMark {
+    #[serde(rename = "hookEventName")]
+    _name: IgnoredAny,
+    #[serde(rename = "sessionId")]
+    _session: IgnoredAny,
+}
+
+/// Returns true if VS Code sends this event. The other hosts that run the same hooks name the
+/// fields differently.
+pub(crate) fn is_event(event: &[u8]) -> bool {
+    serde_json::from_slice::<EventMark>(event).is_ok()
+}
+
+pub(crate) fn answer(
+    event: &VsCodeEvent<'_>,
+    keeper: &OutputKeeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    let Some(text) = event.tool_response.as_ref().filter(|_| event.name.0 == "PostToolUse") else {
+        return Ok(None);
+    };
+    if text.0.contains(CUT) {
+        return Ok(None);
+    }
+    let kind = if event.tool_name == SHELL { ResultKind::Command } else { ResultKind::Text };
+    let (call, tool) = (Cow::Borrowed(&*event.tool_use_id), (&*event.tool_name, event.tool_input));
+    let output = ToolOutput::Text(Cow::Borrowed(&text.0));
+    let result = ToolResult::new(&event.session, call, tool, output);
+    keeper.stand_in(ToolResult { kind, is_replaceable: false, ..result })?;
+    Ok(None)
+}
