@@ -213,6 +213,7 @@ fn action_name(action: Action) -> &'static str {
         Action::Short => "short",
         Action::Own => "own",
         Action::Kept => "kept",
+        Action::Stored => "stored",
         Action::Told => "told",
     }
 }

@@ -18,6 +18,8 @@ mod gemini_cli;
 mod host;
 mod keeper;
 mod plug_in;
+mod sub_agent;
+mod transcript;
 
 pub use crate::hooks::event::HookError;
 pub use crate::hooks::host::{
