@@ -7,7 +7,7 @@ use std::{cell::Cell, path::Path, sync::Arc};
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};
 use crate::hooks::transcript;
-use ctxfs_core::model::{Component, Limits, Provenance};
+use ctxfs_core::model::{Component, Folder, Limits, Provenance, RelPath};
 use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
     StoredOutput, is_stand_in,
@@ -150,6 +150,14 @@ impl<'a> OutputKeeper<'a> {
         open.engine.finish();
         self.action.set(Action::Stored);
         Ok(stored.place().file())
+    }
+
+    /// Returns true if the call `call` of the conversation `id` has a text in the store.
+    pub(crate) fn is_stored(&self, id: &str, call: &str) -> Result<bool, HookError> {
+        let open = self.shelf.find(id)?;
+        let path = RelPath::new(format!("{}/{call}.txt", Folder::Tool.path())).ok();
+        let found = open.zip(path).map(|(open, path)| open.conversation.dir().stat_at(&path));
+        Ok(found.is_some_and(|found| found.is_ok()))
     }
 
     /// Copies the messages of a transcript that are new into the log of the conversation `id`.

@@ -100,7 +100,7 @@ pub(crate) fn store_unfinished(
     {
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let Some(agent) = stem.and_then(|stem| stem.strip_prefix("agent-")) else { continue };
-        if !AgentFacts::of(&path).finished {
+        if !AgentFacts::of(&path).finished && !keeper.is_stored(session, &call(agent))? {
             store(session, agent, &path, None, keeper)?;
         }
     }

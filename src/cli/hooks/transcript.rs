@@ -14,15 +14,14 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::hooks::event::{EventText, HookError, MOST_BLOCKS, Spill, of_mcp};
 use crate::hooks::{Host, keeper::OpenConversation};
-use ctxfs_core::model::{Content as _, ShortList};
+use ctxfs_core::model::ShortList;
 use ctxfs_engine::{EngineError, MessageWriter};
-use ctxfs_store::message::{self, LogLines};
+use ctxfs_store::file_lock::try_lock;
 
 // Less than the deadline of the hook.
 const TIME: Duration = Duration::from_secs(8);
@@ -120,16 +119,20 @@ pub(crate) fn copy(
 ) -> Result<usize, HookError> {
     let until = Instant::now() + TIME;
     let file = Spill::open(transcript)?.file;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if !try_lock(&file).map_err(EngineError::from)? {
         return Ok(0);
     }
-    let mut known = logged_ids(open)?;
-    open.conversation.ensured_log_file().map_err(EngineError::from)?;
     let mut log = MessageWriter::open(&open.engine, open.conversation.id())?;
+    let mut known = HashSet::new();
+    log.each_start(MOST_ID, |start| {
+        let start = String::from_utf8_lossy(start);
+        let id = start.strip_prefix(ID).and_then(|rest| rest.split_once('"'));
+        known.extend(id.map(|(id, _)| digest(id)));
+    })?;
     let mut lines = TranscriptLines::of(file, transcript, host);
     let (mut batch, mut added) = (Vec::new(), 0);
     while Instant::now() < until
-        && let Some(messages) = lines.next_messages().map_err(EngineError::from)?
+        && let Some(messages) = lines.next_messages(&known).map_err(EngineError::from)?
     {
         for message in messages {
             if known.insert(digest(&message.id)) {
@@ -153,7 +156,8 @@ pub(crate) fn written(transcript: &Path) -> Result<String, HookError> {
     let file = Spill::open(transcript)?.file;
     let mut lines = TranscriptLines::of(file, transcript, Host::ClaudeCode);
     let mut text = String::new();
-    while let Some(messages) = lines.next_messages().map_err(EngineError::from)? {
+    let known = HashSet::new();
+    while let Some(messages) = lines.next_messages(&known).map_err(EngineError::from)? {
         for message in messages.iter().filter(|message| message.role == "assistant") {
             if !message.content.is_empty() {
                 text += &format!("{}\n", message.content);
@@ -175,21 +179,6 @@ fn digest(id: &str) -> u64 {
     hasher.finish()
 }
 
-fn logged_ids(open: &OpenConversation) -> Result<HashSet<u64>, HookError> {
-    let failed = |error: message::MessageError| EngineError::from(error);
-    let Some(log) = message::log_of(&open.conversation, None).map_err(failed)? else {
-        return Ok(HashSet::new());
-    };
-    let mut ids = HashSet::new();
-    for line in LogLines::from(log, 0) {
-        let start = line.and_then(|line| line.bytes(0, MOST_ID)).map_err(EngineError::from)?;
-        let start = String::from_utf8_lossy(&start);
-        let id = start.strip_prefix(ID).and_then(|rest| rest.split_once('"'));
-        ids.extend(id.map(|(id, _)| digest(id)));
-    }
-    Ok(ids)
-}
-
 /// Reads the messages of a transcript. `names` has the tools of the calls that have no result yet.
 struct TranscriptLines {
     file: BufReader<File>,
@@ -209,7 +198,8 @@ impl TranscriptLines {
 
     /// Returns the messages of the next line, and `None` at the end. A line without messages, and
     /// one that cannot be read, has none. A last line without a newline is still being written.
-    fn next_messages(&mut self) -> io::Result<Option<Vec<LoggedMessage>>> {
+    /// Messages that are `known` may be left out.
+    fn next_messages(&mut self, known: &HashSet<u64>) -> io::Result<Option<Vec<LoggedMessage>>> {
         self.line.clear();
         let start = self.offset;
         let read = self.file.by_ref().take(LINE).read_until(b'\n', &mut self.line)?;
@@ -221,14 +211,25 @@ impl TranscriptLines {
             return Ok((!is_end).then(Vec::new));
         }
         let line = std::mem::take(&mut self.line);
-        let messages = self.messages(&line, start).unwrap_or_default();
+        let messages = self.messages(&line, start, known).unwrap_or_default();
         self.line = line;
         Ok(Some(messages))
     }
 
-    fn messages(&mut self, line: &[u8], offset: u64) -> Option<Vec<LoggedMessage>> {
+    fn messages(
+        &mut self,
+        line: &[u8],
+        offset: u64,
+        known: &HashSet<u64>,
+    ) -> Option<Vec<LoggedMessage>> {
         let line: TranscriptLine<'_> = serde_json::from_slice(line).ok()?;
         let kind = line.kind.filter(|kind| KINDS.contains(&&*kind.0))?;
+        let id = line.uuid.or(line.id).map(|id| id.0.into_owned());
+        let id = id.unwrap_or_else(|| format!("{}:{offset}", self.stem));
+        // All messages of a line are appended at once. Lines with calls are read for their names.
+        if kind.0 == "user" && known.contains(&digest(&id)) {
+            return None;
+        }
         let message: MessageBlock<'_> = serde_json::from_str(line.message?.get()).ok()?;
         let role = match &message.role {
             // A prompt that the user entered while the model worked.
@@ -239,8 +240,6 @@ impl TranscriptLines {
             None => "assistant",
             Some(role) => ROLES.into_iter().find(|known| role.0 == *known)?,
         };
-        let id = line.uuid.or(line.id).map(|id| id.0.into_owned());
-        let id = id.unwrap_or_else(|| format!("{}:{offset}", self.stem));
         let mut found = Vec::new();
         let mut said = LoggedMessage { role, ..LoggedMessage::default() };
         let blocks = match (&message.role, message.content) {
