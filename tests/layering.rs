@@ -79,7 +79,8 @@ const MAY_BY_PATH: &[(&str, &str)] = &[
     // The first directory, which the user names, and open descriptors under /proc.
     ("store/dir", "DirBuilder fs::open fs::chmod fs::read"),
     ("store/lease store/cache fuse/process sync/remote/moment", "fs::read"), // /proc
-    ("cli/hooks/claude_code sync/bucket/url", "fs::read"), // Files of agents' hosts; keys.
+    // Files of agents' hosts; keys.
+    ("cli/hooks/claude_code cli/hooks/sub_agent sync/bucket/url", "fs::read"),
     ("cli/hooks/event", "OpenOptions"),
     ("sync/bucket/directory", "DirBuilder fs::open"), // The bucket, which the user names.
     ("fuse/kernel/mount", "OpenOptions fs::metadata fs::read fs::statfs .canonicalize()"),

@@ -19,6 +19,8 @@ mod gemini_cli;
 mod host;
 mod keeper;
 mod plug_in;
+mod sub_agent;
+mod transcript;
 mod vs_code;
 
 pub use crate::hooks::event::HookError;

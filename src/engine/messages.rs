@@ -245,6 +245,16 @@ impl MessageWriter {
         Ok(Self { engine: Arc::clone(engine), conversation, log, state, unfinished })
     }
 
+    /// Calls `meet` with the first bytes of each message in the log, at most `most`. Messages that
+    /// other hosts have published are not among them.
+    pub fn each_start(&self, most: usize, mut meet: impl FnMut(&[u8])) -> Result<()> {
+        let Some(log) = message::log_of(&self.conversation, None)? else { return Ok(()) };
+        for line in LogLines::from(log, 0) {
+            meet(&line?.bytes(0, most)?);
+        }
+        Ok(())
+    }
+
     /// Adds `bytes` to the unfinished message, and appends the messages that are now complete;
     /// either all of them are appended or none.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -1,4 +1,5 @@
-//! `.grep/` and `.find/` of a directory: searches of all artifacts below the directory.
+//! `.grep/` and `.find/` of a directory: searches of all artifacts below the directory. Those of a
+//! conversation also search its message log.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,7 +15,7 @@ use crate::{
 };
 use ctxfs_core::materialize::{Checkpoints, PlainText, is_for_terminal, strip_escapes};
 use ctxfs_core::model::{Component, RelPath, Root};
-use ctxfs_store::{Artifacts, read_full_at};
+use ctxfs_store::{Artifacts, read_full_at, stat_file};
 use ctxfs_view::{Corpus, CorpusQuery, Directory, Loaded, Rendered};
 
 fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
@@ -30,7 +31,14 @@ pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
     let place = dir.place()?;
     let id = place.conversation().ok_or(EngineError::Stale)?;
     let mut hasher = DefaultHasher::new();
-    engine.conversation(id)?.manifest().version()?.hash(&mut hasher);
+    let conversation = engine.conversation(id)?;
+    conversation.manifest().version()?.hash(&mut hasher);
+    if place.path().is_none()
+        && let Some(log) = conversation.log_file()?
+    {
+        let stat = stat_file(&log)?;
+        (stat.size, stat.mtime.as_nanos()).hash(&mut hasher);
+    }
     (id, place.path()).hash(&mut hasher);
     Ok(Version {
         changes: engine.watches.number(FileId::of(&stat)),
@@ -113,13 +121,16 @@ impl<'a> SearchedArtifacts<'a> {
         let conversation = engine.conversation(id)?;
         let mut arming = engine.watches.arm(dir);
         let mut closed = 0;
-        let artifacts = Artifacts::below(&conversation, place.path(), |dir| {
+        let mut artifacts = Artifacts::below(&conversation, place.path(), |dir| {
             arming.enter(dir);
             let open = reader.may_read(|| dir.stat_self())?;
             closed += u64::from(!open);
             Ok(open)
         })?;
         arming.done();
+        if place.path().is_none() {
+            artifacts.add_messages();
+        }
         let (base, conversation) = (place.path().cloned(), id.clone());
         Ok(Self { artifacts, reader, closed, engine, conversation, base, limit })
     }

@@ -69,11 +69,29 @@ pub(crate) async fn deliver(
     let Some(id) = envelope.id.clone() else { return };
     let result = envelope.result();
     match (kind, result) {
-        (PendingKind::Call(call), Some(result)) => {
-            let (call, max_binary) = (*call, relay.max_binary);
-            let answered =
-                results::Answered { call, client_id, id, result, message, max_binary, first };
-            deliver_call(relay, answered).await;
+        (PendingKind::Call(call), result) => {
+            let is_refused = result.is_none();
+            let error = RawObject::of(message.text()).and_then(|answer| answer.get("error"));
+            let error = error.map(|error| message.range_of(error));
+            let Some(result) = result.or(error) else { return };
+            let mut call = *call;
+            call.links &= !is_refused;
+            let (max_binary, keeps_structure) = (relay.max_binary, relay.keeps_structure());
+            deliver_call(
+                relay,
+                results::Answered {
+                    call,
+                    client_id,
+                    id,
+                    result,
+                    is_refused,
+                    message,
+                    max_binary,
+                    keeps_structure,
+                    first,
+                },
+            )
+            .await;
         }
         (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
             let rows = own_rows(relay, &kind).await;
@@ -82,10 +100,7 @@ pub(crate) async fn deliver(
             edits.push(Edit::new(id, client_id));
             relay.client.send(message.edited(edits)).await;
         }
-        (kind, result) => {
-            if let PendingKind::Call(call) = kind {
-                relay.count(&call, true, message.length(), message.length());
-            }
+        (_, result) => {
             relay.client.end(&client_id);
             relay.client.send(passed(message, id, client_id, result, first)).await;
         }
@@ -97,8 +112,9 @@ async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
     if !results::may_be_long(&relay.shelf, &answered) {
         relay.client.end(&answered.client_id);
         relay.count(&answered.call, answered.is_error(), received, received);
-        let results::Answered { client_id, id, result, message, first, .. } = answered;
-        return relay.client.send(passed(message, id, client_id, Some(result), first)).await;
+        let results::Answered { client_id, id, result, is_refused, message, first, .. } = answered;
+        let result = Some(result).filter(|_| !is_refused);
+        return relay.client.send(passed(message, id, client_id, result, first)).await;
     }
     let relay = Arc::clone(relay);
     let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else { return };
@@ -265,7 +281,8 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let name = tool.text("name")?;
     let limits = relay.shelf.source.limits(&format!("{}/{name}", from.name));
     let schema = tool.get("outputSchema");
-    let goes = schema.is_some_and(|schema| limits.may_replace() || is_foreign(relay, from, schema));
+    let is_violated = limits.may_replace() && !relay.keeps_structure();
+    let goes = schema.is_some_and(|schema| is_violated || is_foreign(relay, from, schema));
     let is_taken = relay.context_tools && context::NAMES.contains(&&*name);
     if !goes && !is_taken {
         return None;

@@ -358,6 +358,11 @@ impl ObjectMember {
         let comma = if self.is_first { "" } else { "," };
         Edit::new(self.range.clone(), format!("{comma}{with}"))
     }
+
+    pub(crate) fn preceded(&self, by: &str) -> Edit {
+        let text = if self.is_first { format!("{by},") } else { format!(",{by}") };
+        Edit::insert(self.range.start, text)
+    }
 }
 
 pub(crate) fn without_members(

@@ -26,7 +26,8 @@ pub struct ServerCommand {
 ///
 /// If `context_tools` is true, the gateway offers tools and resources of its own. If `references`
 /// is true, it resolves references in arguments. Binary content of more than `max_binary` decoded
-/// bytes is stored. A server message of more than `max_result` bytes is an error. `guard_command`
+/// bytes is stored. If `keeps_structure` is true, `structuredContent` stays whole in results, for
+/// scripts that call tools; otherwise a long one is replaced by a stand-in. A server message of more than `max_result` bytes is an error. `guard_command`
 /// starts the guard process, which must call [`end_servers`](crate::process::end_servers) with its
 /// standard input.
 #[derive(Debug, Clone)]
@@ -37,6 +38,7 @@ pub struct GatewayOptions {
     pub context_tools: bool,
     pub references: bool,
     pub max_binary: u64,
+    pub keeps_structure: bool,
     pub max_result: u64,
     pub guard_command: Vec<OsString>,
 }

@@ -30,6 +30,7 @@ pub(crate) struct Relay {
     pub(crate) context_tools: bool,
     pub(crate) references: bool,
     pub(crate) max_binary: u64,
+    keeps_structure: bool,
     pub(crate) work: Arc<Semaphore>,
     pub(crate) questions: Arc<Semaphore>,
 }
@@ -50,9 +51,17 @@ impl Relay {
             context_tools: options.context_tools,
             references: options.references,
             max_binary: options.max_binary,
+            keeps_structure: options.keeps_structure,
             work: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             questions: Arc::new(Semaphore::new(MAX_CONCURRENT)),
         }
+    }
+
+    /// Returns true if `structuredContent` stays in results, and `outputSchema` in lists of tools.
+    /// Clients of revisions without structured content get stand-ins only.
+    pub(crate) fn keeps_structure(&self) -> bool {
+        // Links and structured content are in the protocol since the same revision.
+        self.keeps_structure && self.client.knows_links()
     }
 
     /// Records a finished call in the conversation's counts, with the bytes received from the

@@ -12,7 +12,7 @@ use crate::json_rpc::{self, failed_call, raw};
 use crate::message::{Edit, Message, ObjectMember, Outgoing};
 use crate::pending::ToolCall;
 use crate::raw_object::{RawObject, elements, quoted};
-use crate::results::parts::{PartKind, ResultPart, part, parts};
+use crate::results::parts::{PartKind, ResultPart, part, parts, reason};
 use crate::results::stored::{InPlace, PartStore, StoredStandIn};
 use crate::revision::translation::with_first;
 use crate::shelf::LazyShelf;
@@ -28,21 +28,28 @@ const MAX_PARTS: usize = 16;
 // Maximum size in bytes of a result that passes unchanged if it cannot be stored.
 const PASSES: usize = 1 << 20;
 
-/// The answer to a call, with the positions of the id and the result in the message. The members in
-/// `first`, each followed by a comma, are inserted at the start of a result that the gateway builds
-/// or that is not in memory.
+/// The answer to a call, with the positions of the id and the result in the message. If the call
+/// `is_refused`, the answer is a JSON-RPC error, and `result` is the position of that error. The
+/// members in `first`, each followed by a comma, are inserted at the start of a result that the
+/// gateway builds or that is not in memory. If `keeps_structure` is true, `structuredContent` stays
+/// in the result.
 pub(crate) struct Answered {
     pub(crate) call: ToolCall,
     pub(crate) client_id: String,
     pub(crate) id: Range<usize>,
     pub(crate) result: Range<usize>,
+    pub(crate) is_refused: bool,
     pub(crate) message: Message,
     pub(crate) max_binary: u64,
+    pub(crate) keeps_structure: bool,
     pub(crate) first: &'static str,
 }
 
 impl Answered {
     pub(crate) fn is_error(&self) -> bool {
+        if self.is_refused {
+            return true;
+        }
         let result = raw(&self.message, self.result.clone()).and_then(RawObject::parse);
         result.and_then(|result| result.get("isError")).is_some_and(|failed| failed.get() == "true")
     }
@@ -64,9 +71,15 @@ pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
 /// Returns the result for the client, with long parts stored and replaced by stand-ins. Blocks on
 /// the disk, so call it from a blocking thread.
 pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
-    let Answered { call, client_id, id, result, message, max_binary, first } = answered;
-    let limits = shelf.source.limits(&call.tool_name());
-    let rules = ResultRules { limits, max_binary, first };
+    let limits = shelf.source.limits(&answered.call.tool_name());
+    let rules = ResultRules {
+        limits,
+        max_binary: answered.max_binary,
+        is_refused: answered.is_refused,
+        keeps_structure: answered.keeps_structure,
+        first: answered.first,
+    };
+    let Answered { call, client_id, id, result, message, first, .. } = answered;
     let mut edits = match edits(shelf, &call, &message, &result, &rules) {
         Ok(edits) => edits,
         Err(why) if message.has_holes() => {
@@ -85,7 +98,13 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
 pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
     let limits =
         Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };
-    let rules = ResultRules { limits, max_binary: u64::MAX, first: "" };
+    let rules = ResultRules {
+        limits,
+        max_binary: u64::MAX,
+        is_refused: false,
+        keeps_structure: false,
+        first: "",
+    };
     let whole = 0..result.len();
     let message = Message::whole(result);
     let edits = match edits(shelf, call, &message, &whole, &rules) {
@@ -107,6 +126,8 @@ fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
 struct ResultRules {
     limits: Limits,
     max_binary: u64,
+    is_refused: bool,
+    keeps_structure: bool,
     first: &'static str,
 }
 
@@ -118,7 +139,7 @@ fn edits(
     rules: &ResultRules,
 ) -> Result<Vec<Edit>, String> {
     let Some(result) = raw(message, range.clone()) else { return Ok(Vec::new()) };
-    let ResultRules { limits, max_binary, first } = rules;
+    let ResultRules { limits, max_binary, is_refused, keeps_structure, first } = rules;
     if message.hole(result).is_some() {
         let keeper = PartStore::new(shelf, call, false)?;
         let kept =
@@ -131,8 +152,9 @@ fn edits(
         return Ok(edit.into_iter().collect());
     }
     let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
-    let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
-    let parts = parts(message, &object).map_err(|error| error.to_string())?;
+    let failed = *is_refused || object.get("isError").is_some_and(|failed| failed.get() == "true");
+    let parts = if *is_refused { reason(message, &object) } else { parts(message, &object) };
+    let parts = parts.map_err(|error| error.to_string())?;
     let plan = ReplacementPlan::new(&parts, limits, *max_binary);
     if plan.is_empty() && !limits.mirror {
         return Ok(Vec::new());
@@ -159,7 +181,8 @@ fn edits(
             || staying.iter().any(|text| text.says_same(part))
     };
     if let Some(structured) = plan.structured.filter(|part| !stays(part)) {
-        edits.extend(structured_edits(message, &object, structured, &plan, call, &keeper)?);
+        let keeps = *keeps_structure;
+        edits.extend(structured_edits(message, &object, structured, &plan, &keeper, keeps)?);
     }
     Ok(edits)
 }
@@ -228,24 +251,28 @@ fn structured_edits(
     object: &RawObject<'_>,
     structured: &ResultPart<'_>,
     plan: &ReplacementPlan<'_>,
-    call: &ToolCall,
     keeper: &PartStore<'_>,
+    keeps: bool,
 ) -> Result<Vec<Edit>, String> {
     let Some(member) = ObjectMember::of(message, object, "structuredContent") else {
         return Ok(Vec::new());
     };
+    let removed = (!keeps).then(|| member.removed());
     if plan.stored.iter().any(|part| part.says_same(structured)) {
-        return Ok(vec![member.removed()]);
+        return Ok(removed.into_iter().collect());
     }
     let kept = if plan.is_alone {
         keeper.keep(structured, InPlace::StandIn(Replace::TooLong))?
     } else {
         keeper.keep_beside(structured)?
     };
-    let Some(kept) = kept else { return Ok(Vec::new()) };
-    let blocks = format!("{}{}", text_block(&kept.text), link(call, &kept));
+    // Beside a text, structured content that stays needs no stand-in.
+    let Some(kept) = kept.filter(|_| plan.is_alone || !keeps) else { return Ok(Vec::new()) };
+    let blocks = format!("{}{}", text_block(&kept.text), link(keeper.call, &kept));
     let Some(content) = object.get("content") else {
-        return Ok(vec![member.replaced(&format!("\"content\":[{blocks}]"))]);
+        let content = format!("\"content\":[{blocks}]");
+        let edit = if keeps { member.preceded(&content) } else { member.replaced(&content) };
+        return Ok(vec![edit]);
     };
     let range = message.range_of(content);
     let added = match elements(content) {
@@ -255,7 +282,7 @@ fn structured_edits(
         }
         None => Edit::new(range, format!("[{blocks}]")),
     };
-    Ok(vec![member.removed(), added])
+    Ok(removed.into_iter().chain([added]).collect())
 }
 
 fn text_block(text: &str) -> String {

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
 
+use crate::layout::{HISTORY, MESSAGES};
 use crate::walk::{DirWalk, PathBudget, WalkEntry};
 use crate::{Conversation, Dir, FarArtifact, FileType, Stat, StoreError, UnreadPlaces, error};
 use ctxfs_core::model::{RelPath, is_scratch, without_digits};
@@ -110,6 +111,15 @@ impl Artifacts {
         found.set_created(conversation, base)?;
         found.files.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
         Ok(found)
+    }
+
+    /// Adds the message log after the artifacts of the whole conversation, if it has messages.
+    pub fn add_messages(&mut self) {
+        let Ok(path) = RelPath::new(format!("{HISTORY}/{MESSAGES}")) else { return };
+        let stat = self.base.stat_at(&path);
+        if stat.is_ok_and(|stat| stat.kind() == FileType::File && stat.size > 0) {
+            self.files.push(ArtifactFile { path, dir: usize::MAX, created: i64::MIN, far: None });
+        }
     }
 
     /// Returns the number of artifacts.

@@ -20,8 +20,17 @@ const COMMAND_LABEL: &str = "command";
 // Arguments that contain a command, as a string or as a list of words.
 const COMMAND_ARGS: [&str; 2] = [COMMAND_LABEL, "cmd"];
 // Arguments that state the subject of a call, best first.
-const SUBJECT_ARGS: [&str; 8] =
-    ["pattern", "query", "url", "uri", "path", "file_path", "filePath", "absolute_path"];
+const SUBJECT_ARGS: [&str; 9] = [
+    "pattern",
+    "query",
+    "url",
+    "uri",
+    "path",
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "description",
+];
 // Programs that run the text after an option that ends in `c`.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 

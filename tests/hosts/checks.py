@@ -88,6 +88,7 @@ class HostChecks:
         if self.check("a resumed turn with a compaction", self.play_resumed):
             self.check("told at resume", lambda: self.told("resume", self.scene.bodies[:1]))
             self.check("told at compaction", lambda: self.told("compaction", self.scene.since_summary))
+            self.check("messages before the compaction", self.messages)
         self.check("told at fork", self.fork)
         self.check("a new start is told nothing", self.new_start)
         self.check("settings after use and remove", self.removed)
@@ -199,6 +200,19 @@ class HostChecks:
         if not any(path in pointers for path in self.machine.stored()):
             raise Failed(f"this names no output that is stored: {pointers}")
         return f"in {len(texts)} texts"
+
+    def messages(self):
+        why = self.profile.cannot.get("messages")
+        if why:
+            raise Cannot(why)
+        messages = self.machine.messages()
+        roles = {message["role"] for message in messages}
+        if missing := {"user", "assistant", "tool"} - roles:
+            raise Failed(f"of {len(messages)} messages none is of {', '.join(sorted(missing))}")
+        twice = len(messages) - len({message["id"] for message in messages})
+        if twice:
+            raise Failed(f"{twice} of {len(messages)} messages are stored twice")
+        return f"{len(messages)} messages, each once"
 
     def fork(self):
         why = self.profile.cannot.get(FORK)

@@ -96,6 +96,11 @@ class Machine:
         files = [path for path in root.glob("*/artifacts/*/*") if path.is_file()]
         return {str(path.relative_to(root)): path for path in files}
 
+    def messages(self):
+        """Returns the messages in the logs of all conversations."""
+        logs = (self.store / "context").glob("*/history/messages.jsonl")
+        return [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+
     def meta(self, artifact):
         """Returns what ctxfs knows of an output."""
         return json.loads(self.ctxfs("view", f"{artifact}.meta.json"))

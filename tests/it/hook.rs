@@ -1,5 +1,6 @@
 //! `ctxfs hook`: events of agent hosts, as these send them, and what they are answered.
 
+mod arrivals;
 mod claude_code;
 mod codex;
 mod harmless;

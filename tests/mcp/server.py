@@ -72,7 +72,8 @@ def call(id, params):
     elif name == "fail":
         answer(id, {**text(args["line"] * args["count"] + "ERROR: the reason\n"), "isError": True})
     elif name == "error":
-        send({"id": id, "error": {"code": -32042, "message": "no", "data": {"n": 1}}})
+        message = args.get("line", "no") * args.get("count", 1)
+        send({"id": id, "error": {"code": -32042, "message": message, "data": {"n": 1}}})
     elif name == "progress":
         token = params["_meta"]["progressToken"]
         for step in range(args["steps"]):

@@ -1,9 +1,10 @@
 //! Adapter for Claude Code, the Claude Agent SDK, and hosts that run the hooks of Claude Code. The
-//! formats belong to version 2.1.330.
+//! formats belong to version 2.1.332.
 //!
 //! The host shows the first 30,000 characters of a command's output, and keeps the whole output in
 //! a file. For a failed command, the host shows only the beginning and accepts no replacement, so
-//! the stand-in is added to the host's own result.
+//! the stand-in is added to the host's own result. The host ignores an answer whose structure
+//! differs from that of the result, so a stand-in stands where the tool has its text.
 
 use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
@@ -13,11 +14,12 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{
-    ContentBlocks, EventText, HookError, Spill, SubAgent, ToolOutput, ToolResult, of_mcp,
-    other_fields,
+    ContentBlocks, EventText, HookError, MOST_BLOCKS, Spill, SubAgent, ToolOutput, ToolResult,
+    of_mcp, other_fields,
 };
 use crate::hooks::host::{Machine, ResultKind};
-use crate::hooks::keeper::OutputKeeper;
+use crate::hooks::{keeper::OutputKeeper, sub_agent};
+use ctxfs_core::model::ShortList;
 
 // The event determines which fields are present.
 #[derive(Deserialize)]
@@ -48,6 +50,47 @@ pub(crate) struct ClaudeCodeEvent<'a> {
     duration_ms: Option<u64>,
     #[serde(borrow)]
     error: Option<EventText<'a>>,
+    // The prompt of the user, or a message of the host.
+    #[serde(borrow)]
+    prompt: Option<EventText<'a>>,
+    // The transcript and the report of a sub-agent.
+    #[serde(borrow)]
+    agent_transcript_path: Option<EventText<'a>>,
+    #[serde(borrow)]
+    last_assistant_message: Option<EventText<'a>>,
+}
+
+// The texts in the results of the host's own tools. Each tool has some of them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnResult<'a> {
+    // `Grep`: the lines, or their numbers. `Agent`: blocks.
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    // `Grep` and `Glob`.
+    #[serde(borrow)]
+    filenames: Option<ShortList<EventText<'a>, MOST_BLOCKS>>,
+    // `WebFetch`, `LSP`, and a skill that ran as an agent.
+    #[serde(borrow)]
+    result: Option<EventText<'a>>,
+    // `WebSearch`.
+    #[serde(borrow)]
+    results: Option<ShortList<&'a RawValue, MOST_BLOCKS>>,
+    // `Agent`.
+    #[serde(borrow)]
+    status: Option<EventText<'a>>,
+    #[serde(borrow)]
+    agent_id: Option<EventText<'a>>,
+    #[serde(default)]
+    harness_note_count: usize,
+    #[serde(default)]
+    harness_tail_count: usize,
+}
+
+#[derive(Deserialize)]
+struct FoundPages<'a> {
+    #[serde(borrow)]
+    content: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -76,21 +119,35 @@ pub(crate) fn answer(
     if machine.is_cursor || event.cursor_version.is_some() {
         return Ok(None);
     }
+    let transcript = event.transcript_path.as_ref().map(|path| &*path.0);
     match (&*event.hook_event_name, event.tool_response, &*event.tool_name) {
         ("SessionStart", ..) => {
+            if event.source.as_ref().is_some_and(|source| source.0 == "resume")
+                && let Some(transcript) = transcript
+            {
+                sub_agent::store_unfinished(&event.session_id, Path::new(transcript), keeper)?;
+            }
             let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
             Ok(text.map(|text| added(event, &text)))
         }
+        ("PreCompact", ..) => {
+            let copied = transcript.map(|path| keeper.copy_messages(&event.session_id, path));
+            copied.transpose().map(|_| None)
+        }
+        ("SubagentStop", ..) => of_sub_agent(event, keeper).map(|()| None),
+        ("UserPromptSubmit", ..) => of_prompt(event, keeper),
         ("PostToolUse", Some(response), "Bash") => of_bash(event, response, keeper),
         ("PostToolUse", Some(response), name) if of_mcp(name).is_some() => {
             of_server(event, response, keeper)
+        }
+        ("PostToolUse", Some(response), name) if OWN_TOOLS.contains(&name) => {
+            of_own_tool(event, response, keeper)
         }
         ("PostToolUseFailure", _, "Bash") => of_failure(event, machine, keeper),
         _ => Ok(None),
     }
 }
 
-// The host ignores an answer whose structure differs from that of the result.
 fn of_bash(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
@@ -137,6 +194,124 @@ fn of_server(
     Ok(blocks.map(|blocks| specific(event, "updatedToolOutput", &blocks)))
 }
 
+// A result that the host shows as JSON, or that has no text yet, is left alone.
+fn of_own_tool(
+    event: &ClaudeCodeEvent<'_>,
+    response: &RawValue,
+    keeper: &OutputKeeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    let OwnResult { content, filenames, result, results, status, agent_id, .. } =
+        serde_json::from_str(response.get())?;
+    let lines = content.and_then(|content| serde_json::from_str(content.get()).ok());
+    let (field, text) = match (&*event.tool_name, lines, result) {
+        ("Agent" | "Task", ..) => {
+            let is_done = status.is_some_and(|status| status.0 == "completed");
+            return match (content.filter(|_| is_done), agent_id) {
+                (Some(content), Some(agent)) => {
+                    of_report(event, response, content, &agent.0, keeper)
+                }
+                _ => Ok(None),
+            };
+        }
+        ("WebFetch" | "LSP" | "Skill", _, Some(EventText(text))) => ("result", text),
+        ("Grep", Some(EventText(text)), _) => ("content", text),
+        ("Grep" | "Glob", ..) => {
+            let names = filenames.into_iter().flat_map(|names| names.0);
+            let names: Vec<Cow<'_, str>> = names.map(|name| name.0).collect();
+            ("filenames", names.join("\n").into())
+        }
+        ("WebSearch", ..) => ("results", found_pages(results)?.into()),
+        _ => return Ok(None),
+    };
+    let kind = if event.tool_name == "Grep" { ResultKind::Search } else { ResultKind::Text };
+    let Some(text) = keeper.stand_in(event.result(kind, ToolOutput::Text(text)))? else {
+        return Ok(None);
+    };
+    let is_list = ["filenames", "results"].contains(&field);
+    let value = if is_list { json!([text]) } else { Value::from(text) };
+    let mut fields = other_fields(response, |name| name == field)?;
+    fields.insert(field.to_owned(), value);
+    Ok(Some(specific(event, "updatedToolOutput", &Value::Object(fields))))
+}
+
+// Returns the results of a search as the host shows them: comments of the model, and links.
+fn found_pages(
+    results: Option<ShortList<&RawValue, MOST_BLOCKS>>,
+) -> Result<String, serde_json::Error> {
+    let part = |raw: &RawValue| match serde_json::from_str(raw.get()) {
+        Ok(EventText(text)) => Ok(text.into_owned()),
+        Err(_) => {
+            let FoundPages { content } = serde_json::from_str(raw.get())?;
+            Ok(format!("Links: {}", content.get()))
+        }
+    };
+    let parts: Result<Vec<String>, _> =
+        results.into_iter().flat_map(|results| results.0).map(part).collect();
+    Ok(parts?.join("\n\n"))
+}
+
+// The first and the last blocks may be notes of the host. The host knows them by a digest of all
+// blocks, which goes, so that it shows them as a part of the report.
+fn of_report(
+    event: &ClaudeCodeEvent<'_>,
+    response: &RawValue,
+    content: &RawValue,
+    agent: &str,
+    keeper: &OutputKeeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    let OwnResult { harness_note_count: notes, harness_tail_count: tail, .. } =
+        serde_json::from_str(response.get())?;
+    let ShortList::<EventBlock<'_>, MOST_BLOCKS>(blocks) = serde_json::from_str(content.get())?;
+    let end = blocks.len().saturating_sub(tail);
+    let is_report = |at: usize| (notes.min(end)..end).contains(&at);
+    let texts = blocks.iter().enumerate().filter(|(at, _)| is_report(*at));
+    let report = texts.map(|(_, block)| &*block.text.0).collect::<Vec<_>>().join("\n");
+    let result = event.result(ResultKind::Text, ToolOutput::Text(report.trim().into()));
+    let result = ToolResult { call: sub_agent::call(agent), ..result };
+    let Some(text) = keeper.stand_in(result)? else { return Ok(None) };
+    let block = |text: &str| json!({ "type": "text", "text": text });
+    let others = |is_before: bool| {
+        let others = blocks.iter().enumerate();
+        let others = others.filter(move |(at, _)| !is_report(*at) && (*at < end) == is_before);
+        others.map(|(_, note)| block(&note.text.0))
+    };
+    let blocks: Vec<Value> = others(true).chain([block(&text)]).chain(others(false)).collect();
+    let is_ours = |name: &str| name == "content" || name.starts_with("harness");
+    let mut fields = other_fields(response, is_ours)?;
+    fields.insert("content".to_owned(), Value::from(blocks));
+    Ok(Some(specific(event, "updatedToolOutput", &Value::Object(fields))))
+}
+
+// The host itself starts agents without a type, which report to nobody.
+fn of_sub_agent(event: &ClaudeCodeEvent<'_>, keeper: &OutputKeeper<'_>) -> Result<(), HookError> {
+    let is_typed = event.agent_type.as_ref().is_some_and(|kind| !kind.0.is_empty());
+    let (Some(agent), Some(path)) = (&event.agent_id, &event.agent_transcript_path) else {
+        return Ok(());
+    };
+    if is_typed {
+        let report = event.last_assistant_message.as_ref().map(|report| report.0.trim());
+        let path = Path::new(&*path.0);
+        sub_agent::store(&event.session_id, &agent.0, path, report, keeper)?;
+    }
+    Ok(())
+}
+
+fn of_prompt(
+    event: &ClaudeCodeEvent<'_>,
+    keeper: &OutputKeeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    let (Some(prompt), Some(main)) = (&event.prompt, &event.transcript_path) else {
+        return Ok(None);
+    };
+    let Some(agent) = sub_agent::unreported(&prompt.0) else { return Ok(None) };
+    let path = sub_agent::transcript_of(Path::new(&*main.0), agent);
+    let stored = sub_agent::store(&event.session_id, agent, &path, None, keeper)?;
+    Ok(stored.map(|file| {
+        let text = format!("[ctxfs] All that this agent wrote before it ended is stored: {file}");
+        added(event, &text)
+    }))
+}
+
 fn of_failure(
     event: &ClaudeCodeEvent<'_>,
     machine: &Machine,
@@ -179,6 +354,17 @@ fn added(event: &ClaudeCodeEvent<'_>, text: &str) -> Value {
 fn specific(event: &ClaudeCodeEvent<'_>, field: &str, value: &Value) -> Value {
     json!({ "hookSpecificOutput": { "hookEventName": event.hook_event_name, field: value } })
 }
+
+#[derive(Deserialize)]
+struct EventBlock<'a> {
+    #[serde(borrow, default)]
+    text: EventText<'a>,
+}
+
+// Tools other than `Bash` whose results are replaced. `Read` is not one of them, as agents read
+// stand-ins and their views with it.
+const OWN_TOOLS: [&str; 8] =
+    ["Agent", "Glob", "Grep", "LSP", "Skill", "Task", "WebFetch", "WebSearch"];
 
 const BEGINNING: usize = 1000;
 const FILES: usize = 8;

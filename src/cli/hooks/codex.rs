@@ -20,6 +20,8 @@ pub(crate) struct CodexEvent<'a> {
     #[serde(borrow)]
     session_id: Cow<'a, str>,
     #[serde(borrow)]
+    transcript_path: Option<EventText<'a>>,
+    #[serde(borrow)]
     source: Option<EventText<'a>>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
@@ -51,6 +53,11 @@ pub(crate) fn answer(
             keeper.make_store(&event.session_id)?;
             let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
             Ok(text.map(|text| specific(event, json!({ "additionalContext": text }))))
+        }
+        ("PreCompact", _) => {
+            let path = event.transcript_path.as_ref().map(|path| &*path.0);
+            let copied = path.map(|path| keeper.copy_messages(&event.session_id, path));
+            copied.transpose().map(|_| None)
         }
         ("PostToolUse", name) => match (of_mcp(name), event.tool_response) {
             (Some(named), Some(response)) => of_server(event, named, response, keeper),

@@ -94,9 +94,11 @@ pub enum ResultKind {
     Command,
     /// The output of a command that failed.
     FailedCommand,
-    /// The result of a tool other than a command: a single text.
+    /// The result of a search of files.
+    Search,
+    /// The result of any other tool: a single text.
     Text,
-    /// The result of a tool other than a command: several texts, or a text with other content.
+    /// The result of any other tool: several texts, or a text with other content.
     Mixed,
 }
 
@@ -129,11 +131,14 @@ impl ReplacePolicy {
             }
             // The host cuts more than 11,024, which include a line such as `Exit code 255`.
             (Host::ClaudeCode, ResultKind::FailedCommand) => ShownWhole::chars(11_010),
+            // Of 2.1.332: `maxResultSizeChars` of `Grep`. All other tools with a text have at least
+            // 50,000, the most of any tool.
+            (Host::ClaudeCode, ResultKind::Search) => ShownWhole::chars(20_000),
             (Host::ClaudeCode, ResultKind::Text) => ShownWhole::chars(50_000),
             (Host::ClaudeCode, ResultKind::Mixed) => ShownWhole::chars(100_000),
             (Host::Codex, _) => ShownWhole::chars(10_000),
             (Host::GeminiCli | Host::Pi, ResultKind::Mixed)
-            | (Host::Pi, ResultKind::Text)
+            | (Host::Pi, ResultKind::Text | ResultKind::Search)
             | (Host::Cursor, _) => ShownWhole::ALL,
             (Host::GeminiCli, _) => ShownWhole::chars(40_000),
             (Host::Copilot, _) => ShownWhole { bytes: 20 << 10, ..ShownWhole::ALL },
@@ -206,8 +211,13 @@ mod tests {
 
     #[test]
     fn the_table_in_the_documents_is_the_one_here() {
-        let kinds =
-            [ResultKind::Command, ResultKind::FailedCommand, ResultKind::Text, ResultKind::Mixed];
+        let kinds = [
+            ResultKind::Command,
+            ResultKind::FailedCommand,
+            ResultKind::Search,
+            ResultKind::Text,
+            ResultKind::Mixed,
+        ];
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/HOSTS.md");
         let page = std::fs::read_to_string(page).unwrap();
         for host in Host::ALL {

@@ -2,11 +2,12 @@
 //! their stand-ins.
 
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, path::Path, sync::Arc};
 
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};
-use ctxfs_core::model::{Component, Limits, Provenance};
+use crate::hooks::transcript;
+use ctxfs_core::model::{Component, Folder, Limits, Provenance, RelPath};
 use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
     StoredOutput, is_stand_in,
@@ -39,7 +40,8 @@ pub enum Action {
     Own,
     /// The output was stored, and the model receives the stand-in.
     Kept,
-    /// The output was stored. The host's own result is kept, because the host accepts no other.
+    /// A report, messages or an output were stored. The host's own result is kept, and the model is
+    /// told at most where the report is.
     Stored,
     /// The model was informed which outputs are stored.
     Told,
@@ -114,7 +116,7 @@ impl<'a> OutputKeeper<'a> {
         {
             return Ok((Action::Own, None));
         }
-        let stored = store_output(&open, result.call.into_owned(), provenance, &mut output)?;
+        let stored = store_output(&open, result.call.into_owned(), provenance, &mut output, None)?;
         if !is_replaceable {
             open.engine.finish();
             return Ok((Action::Stored, None));
@@ -137,6 +139,40 @@ impl<'a> OutputKeeper<'a> {
             }
             StandIn::Replaced(_) | StandIn::Unchanged => (Action::Short, None),
         })
+    }
+
+    /// Stores a result of any length. `incomplete` is the reason why it is not whole. Returns the
+    /// path under which the model can read it.
+    pub(crate) fn store(
+        &self,
+        result: ToolResult<'_>,
+        incomplete: Option<&str>,
+    ) -> Result<String, HookError> {
+        let provenance = self.provenance(&result);
+        let open = self.shelf.open(result.conversation)?;
+        let (call, mut output) = (result.call.into_owned(), result.output);
+        let stored = store_output(&open, call, provenance, &mut output, incomplete)?;
+        open.engine.finish();
+        self.action.set(Action::Stored);
+        Ok(stored.place().file())
+    }
+
+    /// Returns true if the call `call` of the conversation `id` has a text in the store.
+    pub(crate) fn is_stored(&self, id: &str, call: &str) -> Result<bool, HookError> {
+        let open = self.shelf.find(id)?;
+        let path = RelPath::new(format!("{}/{call}.txt", Folder::Tool.path())).ok();
+        let found = open.zip(path).map(|(open, path)| open.conversation.dir().stat_at(&path));
+        Ok(found.is_some_and(|found| found.is_ok()))
+    }
+
+    /// Copies the messages of a transcript that are new into the log of the conversation `id`.
+    pub(crate) fn copy_messages(&self, id: &str, transcript: &str) -> Result<(), HookError> {
+        let open = self.shelf.open(id)?;
+        if transcript::copy(&open, Path::new(transcript), self.host)? > 0 {
+            self.action.set(Action::Stored);
+        }
+        open.engine.finish();
+        Ok(())
     }
 
     /// Opens the store for the conversation `id`, and creates the store if it is missing.
@@ -225,6 +261,7 @@ fn store_output(
     call: String,
     provenance: Provenance,
     output: &mut ToolOutput<'_>,
+    incomplete: Option<&str>,
 ) -> Result<StoredOutput, EngineError> {
     let length = Some(output.length());
     let new = NewOutput { name: OutputName::Call(call), provenance, length };
@@ -232,11 +269,11 @@ fn store_output(
     let incomplete = match output {
         ToolOutput::Text(text) => {
             intake.write_all(text.as_bytes())?;
-            None
+            incomplete
         }
         ToolOutput::Spill(spill) => {
             io::copy(&mut spill.file, &mut intake)?;
-            spill.incomplete.as_deref()
+            spill.incomplete.as_deref().or(incomplete)
         }
     };
     intake.finish()?;

@@ -15,8 +15,8 @@ const SHELL: &str = "bash";
 pub(crate) struct PlugInMessage<'a> {
     #[serde(borrow)]
     conv: Cow<'a, str>,
-    // The reason why the conversation continues, such as `compact`. Absent for the result of a
-    // call.
+    // The reason why the conversation continues, such as `compact`, or `messages` before the host
+    // compacts it. Absent for the result of a call.
     #[serde(borrow)]
     event: Option<EventText<'a>>,
     #[serde(borrow, default)]
@@ -27,7 +27,7 @@ pub(crate) struct PlugInMessage<'a> {
     input: Option<&'a serde_json::value::RawValue>,
     #[serde(borrow, default)]
     text: EventText<'a>,
-    // The file in which the host stored the whole output.
+    // The file in which the host stored the whole output, or its messages.
     #[serde(borrow)]
     path: Option<Cow<'a, str>>,
     exit: Option<i32>,
@@ -38,6 +38,11 @@ pub(crate) fn answer(
     keeper: &OutputKeeper<'_>,
     check: impl Fn(Spill) -> Spill,
 ) -> Result<Option<Value>, HookError> {
+    if let (Some(event), Some(transcript)) = (&message.event, &message.path)
+        && event.0 == "messages"
+    {
+        return keeper.copy_messages(&message.conv, transcript).map(|()| None);
+    }
     if message.event.is_some() {
         let text = keeper.pointers(&message.conv, message.event.as_ref())?;
         return Ok(text.map(|text| json!({ "text": text })));

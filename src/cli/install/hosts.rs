@@ -113,11 +113,15 @@ const CURSOR_DIALECT: HookDialect = HookDialect { grouped: false, ..CLAUDE_DIALE
 type HookEvents = &'static [(&'static str, Option<&'static str>)];
 
 const CLAUDE_CODE: HookEvents = &[
-    ("PostToolUse", Some("Bash|mcp__.*")),
+    ("PostToolUse", Some("Bash|Agent|Glob|Grep|LSP|Skill|Task|WebFetch|WebSearch|mcp__.*")),
     ("PostToolUseFailure", Some("Bash")),
+    ("PreCompact", None),
     ("SessionStart", None),
+    ("SubagentStop", None),
+    ("UserPromptSubmit", None),
 ];
-const CODEX: HookEvents = &[("PostToolUse", Some("mcp__.*")), ("SessionStart", None)];
+const CODEX: HookEvents =
+    &[("PostToolUse", Some("mcp__.*")), ("PreCompact", None), ("SessionStart", None)];
 const GEMINI_CLI: HookEvents =
     &[("AfterTool", Some("run_shell_command|mcp_.*")), ("SessionStart", None)];
 const COPILOT: HookEvents = &[("postToolUse", None), ("sessionStart", None)];

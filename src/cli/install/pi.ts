@@ -67,6 +67,11 @@ export default function (pi: any) {
     event = undefined;
     if (message) return { message };
   });
+  on("session_before_compact", (_start, context) => {
+    const manager = context.sessionManager;
+    const path = manager.getSessionFile();
+    if (path) ask({ conv: manager.getSessionId(), event: "messages", path });
+  });
   // The next prompt may have begun before the compaction ends.
   on("session_compact", (_compaction, context) => {
     const message = pointers("compact", context);

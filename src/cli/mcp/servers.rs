@@ -168,6 +168,7 @@ pub(crate) fn gateway_options(
         context_tools,
         references: settings.is_on(SettingKey::References),
         max_binary: settings.number(SettingKey::MaxBinary).unwrap_or(u64::MAX),
+        keeps_structure: settings.text(SettingKey::Structured) != Some("offload"),
         max_result: settings.number(SettingKey::MaxResult).unwrap_or(u64::MAX),
         guard_command: crate::helper::Role::EndServers.words().into(),
     }

@@ -184,6 +184,12 @@ settings! {
             ValueKind::Size(&[]) => "1 GiB",
             "Maximum bytes of a message of a server, at least 1 MiB. A longer one ends its call \
              with an error that names the part that was stored.";
+        Structured: "structured", "CTXFS_STRUCTURED", None,
+            ValueKind::Choice(&["keep", "offload"]) => "keep",
+            "What becomes of `structuredContent` over the limits: \"keep\" leaves it in the result, \
+             for scripts that call tools, and only texts are replaced by stand-ins; \"offload\" \
+             replaces it too, and leaves `outputSchema` out of lists of tools, for a client whose \
+             model reads `structuredContent`.";
         References: "references", "CTXFS_REFERENCES", None,
             ValueKind::Switch => "true",
             "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \

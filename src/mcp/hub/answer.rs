@@ -199,9 +199,12 @@ fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
                 let schema = RawObject::parse(&row.raw).and_then(|row| row.get("outputSchema"));
                 let is_foreign =
                     |schema| delivery::is_foreign(relay, &relay.upstreams[index], schema);
-                let drops_schema = kind == CatalogKind::Tools
-                    && (relay.shelf.source.limits(&true_name.to_string()).may_replace()
-                        || schema.is_some_and(is_foreign));
+                let is_violated = || {
+                    let limits = relay.shelf.source.limits(&true_name.to_string());
+                    limits.may_replace() && !relay.keeps_structure()
+                };
+                let drops_schema =
+                    kind == CatalogKind::Tools && (is_violated() || schema.is_some_and(is_foreign));
                 listed.push(renamed(&row.raw, name, &true_name, drops_schema));
             }
         }

@@ -55,6 +55,17 @@ pub(crate) fn parts<'a>(
     Ok(parts)
 }
 
+/// Returns the text in a JSON-RPC error, the reason for which the server refused the call.
+pub(crate) fn reason<'a>(
+    message: &'a Message,
+    error: &RawObject<'a>,
+) -> io::Result<Vec<ResultPart<'a>>> {
+    let value = error.get("message").filter(|value| value.get().starts_with('"'));
+    let part =
+        value.map(|value| ResultPart::of(message, (PartKind::Text, value, None), (value, true)));
+    Ok(part.transpose()?.into_iter().collect())
+}
+
 pub(crate) fn part<'a>(
     message: &'a Message,
     block: &'a RawValue,
@@ -74,16 +85,24 @@ pub(crate) fn part<'a>(
         _ => return Ok(None),
     };
     let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
-    let hole = message.hole(value);
-    let text = if kind == PartKind::Text && hole.is_none() { text(value) } else { None };
-    let (bytes, chars) = (0, 0);
-    let mut part =
-        ResultPart { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole };
-    part.measure()?;
-    Ok(Some(part))
+    ResultPart::of(message, (kind, value, mime), (block, is_plain_text)).map(Some)
 }
 
 impl<'a> ResultPart<'a> {
+    fn of(
+        message: &'a Message,
+        (kind, value, mime): (PartKind, &'a RawValue, Option<String>),
+        (block, is_plain_text): (&'a RawValue, bool),
+    ) -> io::Result<Self> {
+        let hole = message.hole(value);
+        let text = if kind == PartKind::Text && hole.is_none() { text(value) } else { None };
+        let (bytes, chars) = (0, 0);
+        let mut part =
+            Self { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole };
+        part.measure()?;
+        Ok(part)
+    }
+
     pub(crate) fn json(message: &'a Message, value: &'a RawValue) -> Self {
         let hole = message.hole(value);
         let bytes = hole.as_ref().map_or(value.get().len() as u64, |span| span.end - span.start);

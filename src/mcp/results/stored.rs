@@ -37,7 +37,7 @@ pub(crate) struct StoredStandIn {
 /// call.
 pub(crate) struct PartStore<'a> {
     open: GatewayConversation,
-    call: &'a ToolCall,
+    pub(crate) call: &'a ToolCall,
     failed: bool,
 }
 

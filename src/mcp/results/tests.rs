@@ -41,24 +41,38 @@ impl Shelf for TestShelf {
 }
 
 fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
+    treated_answer(&format!(r#""result":{result}"#), limits, false)
+}
+
+fn treated_answer(outcome: &str, limits: Limits, keeps: bool) -> (String, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("store/context/c7/artifacts/tool");
     let shelf =
         LazyShelf::new(Arc::new(TestShelf { dir, id: Component::new("c7").unwrap(), limits }));
-    let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#));
+    let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,{outcome}}}"#));
     let envelope = Envelope::of(&message).unwrap();
-    let MessageKind::Response { result: Some(range) } = envelope.kind else { panic!() };
+    let error = RawObject::of(message.text()).unwrap().get("error");
+    let error = error.map(|error| message.range_of(error));
+    let is_refused = error.is_some();
     let call = ToolCall {
         id: "call_1".to_owned(),
         server: "srv".to_owned(),
         tool: "tool".to_owned(),
         arguments: Some("{}".to_owned()),
         started: Instant::now(),
-        links: true,
+        links: !is_refused,
     };
-    let (client_id, id) = ("\"a\"".to_owned(), envelope.id.unwrap());
-    let answered =
-        Answered { call, client_id, id, result: range, message, max_binary: MAX_BINARY, first: "" };
+    let answered = Answered {
+        call,
+        client_id: "\"a\"".to_owned(),
+        result: envelope.result().or(error).unwrap(),
+        id: envelope.id.unwrap(),
+        is_refused,
+        message,
+        max_binary: MAX_BINARY,
+        keeps_structure: keeps,
+        first: "",
+    };
     let mut out = Vec::new();
     if may_be_long(&shelf, &answered) {
         treat(&shelf, answered).write_to(&mut out).unwrap();
@@ -181,6 +195,52 @@ fn other_structured_content_is_stored_too() {
 }
 
 #[test]
+fn structured_content_stays_for_scripts() {
+    let kept = |result: &Value| {
+        let outcome = format!(r#""result":{result}"#);
+        let (text, names) = treated_answer(&outcome, Limits::default(), true);
+        let message: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(message["result"]["structuredContent"], result["structuredContent"]);
+        (message["result"].clone(), names)
+    };
+    let data = json!({"rows": vec![json!({"a": "\u{e9}\n", "b": 1.5}); 500]});
+    let same = json!([{"type": "text", "text": data.to_string()}]);
+    let (result, names) = kept(&json!({"content": same, "structuredContent": data}));
+    assert_eq!(names, ["call_1.json"]);
+    assert!(result["content"][0]["text"].as_str().unwrap().starts_with("[ctxfs] "), "{result}");
+    let short = json!([{"type": "text", "text": "500 rows"}]);
+    let (result, names) = kept(&json!({"content": short, "structuredContent": data}));
+    assert_eq!((&result["content"], &*names), (&short, &["call_1.structured.json".to_owned()][..]));
+    for result in [
+        json!({"structuredContent": data}),
+        json!({"a": 1, "structuredContent": data, "z": 2}),
+        json!({"content": [], "structuredContent": data}),
+    ] {
+        let (result, names) = kept(&result);
+        assert_eq!(names, ["call_1.json"]);
+        assert!(result["content"][0]["text"].as_str().unwrap().starts_with("[ctxfs] "), "{result}");
+        assert_eq!(result["content"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn the_reason_of_an_error_is_stored() {
+    let reason = long("at line\n") + "ERROR: the reason";
+    let error = json!({"code": -32042, "message": reason, "data": {"n": 1.5}});
+    let outcome = format!(r#""error":{error}"#);
+    let (text, names) = treated_answer(&outcome, Limits::default(), true);
+    let message: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&message["id"], &*names), (&json!("a"), &["call_1.txt".to_owned()][..]));
+    let error = &message["error"];
+    assert_eq!((&error["code"], &error["data"]), (&json!(-32042), &json!({"n": 1.5})));
+    let reason = error["message"].as_str().unwrap();
+    assert!(reason.starts_with("[ctxfs] ") && reason.contains("ERROR: the reason"), "{reason}");
+    let short = r#""error":{"code":1,"message":"no", "data":1.50}"#;
+    let (text, names) = treated_answer(short, Limits::default(), true);
+    assert!(text.contains(short) && names.is_empty(), "{text}");
+}
+
+#[test]
 fn embedded_texts_and_errors_are_stored() {
     let resource = json!({"uri": "file:///x", "mimeType": "text/x-log", "text": long("log\n")});
     let (result, names) =
@@ -217,8 +277,17 @@ fn a_stand_in_is_not_stored_again() {
             links: false,
         };
         let id = envelope.id.unwrap();
-        let (client_id, max_binary) = ("1".to_owned(), MAX_BINARY);
-        let answered = Answered { call, client_id, id, result, message, max_binary, first: "" };
+        let answered = Answered {
+            call,
+            client_id: "1".to_owned(),
+            id,
+            result,
+            is_refused: false,
+            message,
+            max_binary: MAX_BINARY,
+            keeps_structure: true,
+            first: "",
+        };
         let mut out = Vec::new();
         treat(&lazy, answered).write_to(&mut out).unwrap();
         let message: Value = serde_json::from_slice(&out).unwrap();

@@ -248,6 +248,7 @@ fn options() -> GatewayOptions {
         context_tools: true,
         references: true,
         max_binary: 1 << 20,
+        keeps_structure: true,
         max_result: MAX_BYTES,
         guard_command: Vec::new(),
     }

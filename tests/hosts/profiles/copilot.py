@@ -13,6 +13,7 @@ class Copilot(Profile):
     cannot = {
         "MCP error": "the host shows its hook 10 KB of it",
         "compaction": "the host calls a hook before it compacts, which can tell nothing, and none after that",
+        "messages": "the host names no transcript",
         "fork": "the host has none",
     }
 

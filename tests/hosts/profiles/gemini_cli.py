@@ -11,6 +11,7 @@ class GeminiCli(Profile):
         "MCP result in parts": "the host shows all of it",
         "MCP result with an image": "the host shows all of it",
         "compaction": "the host calls its hook before every request, whether or not it compacts",
+        "messages": "the host calls its hook before every request, whether or not it compacts",
         "fork": "the host has none",
     }
 

@@ -191,9 +191,10 @@ fn a_hook_that_another_adds_to_our_group_stays() {
     home.write(file, text.replacen("\"hooks\": [\n", &format!("\"hooks\": [{theirs}\n"), 1));
     home.install(&["claude-code", "--remove"]).stdout();
     let left: serde_json::Value = serde_json::from_str(&home.read(file)).unwrap();
-    let wanted = serde_json::json!({ "hooks": { "PostToolUse": [{ "matcher": "Bash|mcp__.*",
-        "hooks": [{ "type": "command", "command": "theirs" }] }] } });
-    assert_eq!(left, wanted);
+    let group = &left["hooks"]["PostToolUse"][0];
+    assert_eq!(group["hooks"], serde_json::json!([{ "type": "command", "command": "theirs" }]));
+    assert!(group["matcher"].as_str().unwrap().starts_with("Bash|"), "{left}");
+    assert_eq!(left["hooks"].as_object().unwrap().len(), 1, "{left}");
 }
 
 #[test]

@@ -40,9 +40,14 @@ fn claude_code() {
         let mut wanted = json!({
             "permissions": { "allow": ["Read(//ctx/**)"] },
             "hooks": {
-                "PostToolUse": of(Some("Bash|mcp__.*")),
+                "PostToolUse": of(Some(
+                    "Bash|Agent|Glob|Grep|LSP|Skill|Task|WebFetch|WebSearch|mcp__.*",
+                )),
                 "PostToolUseFailure": of(Some("Bash")),
+                "PreCompact": of(None),
                 "SessionStart": of(None),
+                "SubagentStop": of(None),
+                "UserPromptSubmit": of(None),
             },
         });
         if arguments.len() == 1 {
@@ -60,8 +65,8 @@ fn codex() {
     let output = home.install(&["codex"]).run();
     assert!(output.to_string().contains("/hooks"), "{output}");
     let of = |matcher| group("codex", matcher, 60);
-    let wanted =
-        json!({ "hooks": { "PostToolUse": of(Some("mcp__.*")), "SessionStart": of(None) } });
+    let wanted = json!({ "hooks": { "PostToolUse": of(Some("mcp__.*")), "PreCompact": of(None),
+        "SessionStart": of(None) } });
     assert_eq!(parsed(&home, ".codex/hooks.json"), wanted);
     let settings = |program: &str| {
         let (store, program) = (home.path(".local/share/ctxfs"), home.path(program));

@@ -75,6 +75,38 @@ fn errors_show_their_end() {
 }
 
 #[test]
+fn errors_of_600_kb_arrive_as_stand_ins() {
+    let mut gateway = Gateway::new();
+    let line = "a line of the way to the failure\n";
+    let told = gateway.call_as("marked", "fail", &json!({"line": line, "count": 18_000}));
+    assert_eq!(told["isError"], true);
+    assert!(text(&told, 0).contains("ERROR: the reason"), "{}", text(&told, 0));
+    assert_eq!(stored(&gateway.store, "marked.txt").len(), line.len() * 18_000 + 18);
+    let arguments = json!({"line": line, "count": 18_000});
+    let meta = json!({"claudecode/toolUseId": "refused"});
+    let call = json!({"name": "error", "arguments": arguments, "_meta": meta});
+    let error = gateway.request("tools/call", &call)["error"].clone();
+    assert_eq!((&error["code"], &error["data"]), (&json!(-32042), &json!({"n": 1})));
+    let reason = error["message"].as_str().unwrap();
+    assert!(reason.starts_with("[ctxfs] ") && reason.len() < 6144, "{reason}");
+    assert_eq!(stored(&gateway.store, "refused.txt"), line.repeat(18_000).as_bytes());
+}
+
+#[test]
+fn structured_content_of_any_size_reaches_scripts() {
+    let mut gateway = Gateway::new();
+    let rows: Vec<Value> =
+        (0..150_000).map(|n| json!({"n": n, "name": format!("row {n}")})).collect();
+    let same = json!({"rows": rows}).to_string();
+    let content = json!([{"type": "text", "text": same}]);
+    let sent = json!({"result": {"content": content, "structuredContent": {"rows": rows}}});
+    let result = gateway.call_as("rows", "result", &sent);
+    assert_eq!(result["structuredContent"], json!({"rows": rows}));
+    assert!(text(&result, 0).starts_with("[ctxfs] "), "{}", text(&result, 0));
+    assert_eq!(stored(&gateway.store, "rows.json"), same.as_bytes());
+}
+
+#[test]
 fn a_huge_text_takes_no_memory() {
     let size: u64 = 100 << 20;
     for id_first in [true, false] {

@@ -67,7 +67,7 @@ fn listings_have_all_tools_and_no_output_schema() {
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names[0], "structured");
     assert_eq!(names.len(), 8);
-    assert!(tools[0].get("outputSchema").is_none());
+    assert_eq!(tools[0]["outputSchema"], json!({"type": "object"}));
     assert_eq!(tools[0]["annotations"], json!({"readOnlyHint": true}));
     for tool in &tools[2..] {
         assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
@@ -87,17 +87,22 @@ fn a_tool_with_a_name_of_ours_has_another() {
 }
 
 #[test]
-fn a_tool_that_is_never_stored_keeps_its_output_schema() {
-    let store = Arc::new(TestStore::new());
-    std::fs::write(
-        store.path().join("ctxfs.toml"),
-        "[tool.\"server/structured\"]\nmax_inline_chars = \"never\"\nmax_inline_bytes = \"never\"\n",
-    )
-    .unwrap();
-    let mut gateway = Gateway::start(&store, &[], &server(), &[]);
-    gateway.shake_hands("2025-11-25");
-    let listed = gateway.request("tools/list", &json!({"cursor": "two"}));
-    assert_eq!(listed["result"]["tools"][0]["outputSchema"], json!({"type": "object"}));
+fn a_tool_whose_results_are_offloaded_has_no_output_schema() {
+    let never = "\n[tool.\"server/structured\"]\nmax_inline_chars = \"never\"\nmax_inline_bytes = \"never\"\n";
+    for (revision, settings, is_listed) in [
+        ("2025-11-25", String::new(), true),
+        ("2025-03-26", String::new(), false),
+        ("2025-11-25", "[mcp]\nstructured = \"offload\"\n".to_owned(), false),
+        ("2025-11-25", format!("[mcp]\nstructured = \"offload\"\n{never}"), true),
+    ] {
+        let store = Arc::new(TestStore::new());
+        std::fs::write(store.path().join("ctxfs.toml"), &settings).unwrap();
+        let mut gateway = Gateway::start(&store, &[], &server(), &[]);
+        gateway.shake_hands(revision);
+        let listed = gateway.request("tools/list", &json!({"cursor": "two"}));
+        let schema = listed["result"]["tools"][0].get("outputSchema");
+        assert_eq!(schema.is_some(), is_listed, "{revision} {settings}");
+    }
 }
 
 #[test]
