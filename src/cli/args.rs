@@ -23,7 +23,7 @@ pub(crate) use crate::args::moving::{
 };
 pub(crate) use crate::args::outputs::{
     AppendArgs, ExtractArgs, Layout, LogAction, LogArgs, LsArgs, PutArgs, PutFormat, RunArgs,
-    ViewArgs,
+    ShellArgs, ShellHost, ViewArgs,
 };
 
 /// Keep tool outputs as files, with computed views beside them.
@@ -76,6 +76,7 @@ pub(crate) enum Command {
     Umount(UmountArgs),
     Put(PutArgs),
     Run(RunArgs),
+    Shell(ShellArgs),
     View(ViewArgs),
     Extract(ExtractArgs),
     Ls(LsArgs),

@@ -39,6 +39,18 @@ pub(crate) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyho
     edit.run(context)
 }
 
+/// Prints the file that has any host run its commands under `ctxfs shell`.
+pub(crate) fn print_bash_env(
+    host: Option<Host>,
+    cli: &Cli,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let ground = InstallContext::new(cli, context)?;
+    entry::check_it_stays(&ground.program)?;
+    let paths = ground.paths(None)?;
+    context.printer.data(&shell::bash_env(host, &ground.environment, &paths))
+}
+
 fn list(ground: &InstallContext, context: &mut Context) -> anyhow::Result<()> {
     let listed = |host: Host| {
         let program = hosts::program_on_path(host, &ground.environment);

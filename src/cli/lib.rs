@@ -80,6 +80,8 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Umount(args) => mount::umount(args, cli, context),
         Command::Put(args) => put::run(args, cli, context),
         Command::Run(args) => return run::run(args, cli, context),
+        Command::Shell(args) if args.bash_env => install::print_bash_env(args.host, cli, context),
+        Command::Shell(args) => return run::shell(args, cli, context),
         Command::View(args) => view::run(args, cli, context),
         Command::Extract(args) => return extract::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),

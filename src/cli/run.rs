@@ -15,7 +15,7 @@ use std::{fs::File, os::unix::process::CommandExt as _, path::Path, process::Exi
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::args::{PutFormat, RunArgs};
+use crate::args::{PutFormat, RunArgs, ShellArgs, ShellHost};
 use crate::helper::{KeptOutput, Role};
 use crate::output::{Printer, is_closed};
 use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
@@ -25,8 +25,24 @@ use crate::run::output::{
     OutputStream, ShortOutput,
 };
 use crate::{Cli, Context, hook, page_link};
-use ctxfs_core::model::{Limits, Provenance};
+use ctxfs_core::model::{Limits, Owner, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
+use ctxfs_store::running_process;
+
+/// `ctxfs shell`: outputs of commands that the same process starts have the same conversation.
+pub(crate) fn shell(
+    args: &ShellArgs,
+    cli: &Cli,
+    context: &mut Context,
+) -> anyhow::Result<ExitCode> {
+    let host = || {
+        let parent = rustix::process::getppid()?.as_raw_pid();
+        let Owner { pid, started } = running_process(parent.cast_unsigned())?;
+        Some(format!("shell-{pid}-{started}"))
+    };
+    let given = args.conversation.clone().filter(|given| !given.is_empty());
+    run(&args.as_run(given.or_else(host)), cli, context)
+}
 
 pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
@@ -171,9 +187,15 @@ fn prepare(
     cli: &Cli,
     context: &Context,
 ) -> anyhow::Result<(TargetConversation, Option<HostRule>)> {
-    let settings = Arc::new(context.settings(cli, args.reader.settings())?);
+    let flags = args.reader.settings();
+    let settings = match args.shell {
+        // Standard error belongs to the command.
+        Some(_) => context.quiet_settings(cli, flags),
+        None => context.settings(cli, flags),
+    };
+    let settings = Arc::new(settings?);
     let policy = hook::replace_policy(&settings, &context.environment);
-    let host = args.host.map(|host| HostRule { host, policy });
+    let host = args.shell.map(|ShellHost(host)| HostRule { host, policy });
     Ok((TargetConversation::open(args.conversation.as_deref(), &settings, context)?, host))
 }
 
@@ -245,7 +267,7 @@ impl Preparation {
 }
 
 /// A command that is run directly by `exec`, without ctxfs. Unless `is_quiet` is true, a notice
-/// says that the output is not stored. `is_quiet` is true with `--discard-short` or `--host`,
+/// says that the output is not stored. `is_quiet` is true with `--discard-short` and in `ctxfs shell`,
 /// unless standard error is a terminal: a short output would not be stored anyway.
 struct BareCommand {
     command: Vec<std::ffi::OsString>,
@@ -254,7 +276,7 @@ struct BareCommand {
 
 impl BareCommand {
     fn of(args: &RunArgs) -> Self {
-        let is_discarded = args.discard_short || args.host.is_some();
+        let is_discarded = args.discard_short || args.shell.is_some();
         let is_quiet = is_discarded && !io::stderr().is_terminal();
         Self { command: args.command.clone(), is_quiet }
     }

@@ -89,14 +89,17 @@ fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> io::Result<(
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-static ME: std::sync::LazyLock<Option<Owner>> = std::sync::LazyLock::new(|| {
-    let pid = std::process::id();
-    Some(Owner { pid, started: started(pid)? })
-});
+static ME: std::sync::LazyLock<Option<Owner>> =
+    std::sync::LazyLock::new(|| running_process(std::process::id()));
 
 /// Returns the identity of this process, or `None` if /proc is not available.
 pub fn this_process() -> Option<Owner> {
     *ME
+}
+
+/// Returns the identity of a process, or `None` if it does not run.
+pub fn running_process(pid: u32) -> Option<Owner> {
+    Some(Owner { pid, started: started(pid)? })
 }
 
 /// Returns true if `owner` is still running. A process in another pid namespace is not visible and

@@ -57,7 +57,7 @@ pub use layout::{
     HISTORY, MESSAGES, PUBLISHED, REMOTE, REMOTE_MESSAGES, SETTINGS, conversation_at,
     conversation_path, is_bookkeeping,
 };
-pub use lease::{Lease, lease_of, owner_lives, this_process};
+pub use lease::{Lease, lease_of, owner_lives, running_process, this_process};
 pub use manifest::{Appended, Manifest, ManifestLock, RecordPosition, StoredRecords};
 pub use removal::{RemovalCandidate, RemovalOutcome, SweepLock};
 pub use shared::{BucketBytes, Rename, RenameOutcome, SharedPlace, is_shared};

@@ -34,6 +34,7 @@ mod security;
 mod semantics;
 mod settings;
 mod shared_log;
+mod shell;
 mod support;
 mod tokens;
 mod tools;

@@ -31,7 +31,7 @@ pub(crate) struct HookArgs {
 ///
 /// Edits the settings of the host: adds the hook and the permission to read the mount. For Codex,
 /// also allows the sandbox to write to the store's directory of outputs. For Claude Code and Codex,
-/// writes a program that runs commands of the model under `ctxfs run`, and adds this program to the
+/// writes a program that runs commands of the model under `ctxfs shell`, and adds this program to the
 /// settings. If systemd manages the user's services, writes a unit that mounts the store at login.
 /// Prints the changes, and the steps left to do. Never asks.
 ///

@@ -175,8 +175,7 @@ pub(crate) struct LsArgs {
 /// leaves too little room, the command continues. The log keeps the beginning and the end of the
 /// output, and the part that the log lacks is printed. If nothing can be stored, because the store
 /// cannot be written or the settings cannot be read, the command runs as it would without ctxfs.
-/// One line on standard error says why; with `--discard-short` or `--host`, only if standard error
-/// is a terminal.
+/// One line on standard error says why; with `--discard-short`, only if standard error is a terminal.
 ///
 /// `ctxfs run -c c7 -- make test`
 ///
@@ -227,15 +226,9 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "always")]
     pub(crate) discard_short: bool,
 
-    /// Print the text that the model of this host should get: `claude-code`, `codex`, `opencode`,
-    /// `gemini-cli`, `copilot`, `pi` or `cursor`.
-    ///
-    /// An output that the host shows whole is printed unchanged, and its log is removed at the end.
-    /// The host's own limit decides; it may be lower for a command that failed. With `[hooks]
-    /// replace = "long"`, an output over the limits is replaced as well, if the stand-in has at
-    /// most a third of the output's tokens.
-    #[arg(long, value_name = "HOST", value_parser = parse_host, conflicts_with = "always")]
-    pub(crate) host: Option<Host>,
+    // Set by `ctxfs shell`.
+    #[arg(skip)]
+    pub(crate) shell: Option<ShellHost>,
 
     /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///
@@ -254,6 +247,80 @@ pub(crate) struct RunArgs {
         value_name = "CMD"
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Run a shell command of an agent in place of its host, and print what the model should get.
+///
+/// An output that the host shows whole is printed unchanged, and leaves nothing behind. A longer one
+/// is stored as by `ctxfs run`, and its stand-in is printed. With `[hooks] replace = "long"`, an
+/// output over the limits is replaced as well, if the stand-in has at most a third of its tokens. If
+/// nothing can be stored, the command runs as it would without ctxfs, and nothing is said.
+///
+/// `ctxfs install` has the hosts start their commands by this. Any other host that runs `bash -c`
+/// does so with the file that `ctxfs shell --bash-env` prints:
+///
+/// `ctxfs shell --bash-env > ~/.config/ctxfs-shell.bash`
+///
+/// `BASH_ENV=~/.config/ctxfs-shell.bash some-agent`
+///
+/// Exit status: that of the command, as by `ctxfs run`.
+#[derive(Debug, Args)]
+pub(crate) struct ShellArgs {
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot`, `pi` or `cursor`. Its limits
+    /// decide what it shows whole, and are often lower for a command that failed.
+    ///
+    /// Default: any other host, which is taken to show whole up to 10,000 characters.
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
+    pub(crate) host: Option<Host>,
+
+    /// Conversation to store the log in; created if missing. Default: one for the process that
+    /// started the command, which is the host.
+    #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
+    pub(crate) conversation: Option<String>,
+
+    /// Id of the log, which names the file. Default: a new id.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// Print the file to name in `BASH_ENV`: bash reads it before a command, and has `ctxfs shell`
+    /// run the command.
+    #[arg(long, conflicts_with_all = ["conversation", "id"])]
+    pub(crate) bash_env: bool,
+
+    /// Command to run, with its arguments.
+    #[arg(
+        required_unless_present = "bash_env",
+        conflicts_with = "bash_env",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The host whose commands `ctxfs shell` runs, or `None` for one without an adapter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShellHost(pub(crate) Option<Host>);
+
+impl ShellArgs {
+    /// Returns the arguments of `ctxfs run` that do the same.
+    pub(crate) fn as_run(&self, conversation: Option<String>) -> RunArgs {
+        RunArgs {
+            conversation,
+            id: self.id.clone(),
+            pty: false,
+            split: false,
+            tool: "Bash".to_owned(),
+            server: self.host.map_or("shell", Host::name).to_owned(),
+            format: PutFormat::Summary,
+            always: false,
+            discard_short: false,
+            shell: Some(ShellHost(self.host)),
+            has_tool: Vec::new(),
+            reader: ReaderArgs { advertise: None },
+            command: self.command.clone(),
+        }
+    }
 }
 
 /// Answer a question about an output with a language model.

@@ -1,7 +1,7 @@
 //! Adapter for Codex. The formats belong to version 0.171.0.
 //!
 //! The host passes only 10 KB of a command's output to its hook. Commands therefore run under
-//! `ctxfs run`, which `ctxfs install codex` sets up. A hook that replaces commands would be no
+//! `ctxfs shell`, which `ctxfs install codex` sets up. A hook that replaces commands would be no
 //! alternative: it would also have to allow the new command, and the host would then no longer
 //! check the command of the model.
 

@@ -122,6 +122,13 @@ pub struct OutputLength {
 }
 
 impl ReplacePolicy {
+    /// Returns the maximum size of a command's output that `host` shows whole, or that a host
+    /// without an adapter is taken to show whole.
+    pub fn shown_of_command(&self, host: Option<Host>, exit_code: Option<i32>) -> ShownWhole {
+        let kind = ResultKind::of_command(exit_code);
+        host.map_or(ShownWhole::chars(10_000), |host| self.shown_whole(host, kind))
+    }
+
     /// Returns the maximum size of a result that `host` shows whole, as listed in `docs/HOSTS.md`.
     /// There is no limit for results that the host is not known to cut.
     pub fn shown_whole(&self, host: Host, kind: ResultKind) -> ShownWhole {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The commands of Claude Code under `ctxfs run`: written by `ctxfs install`, and replaced by it.
+# The commands of Claude Code under `ctxfs shell`: written by `ctxfs install`, and replaced by it.
 #
 # Claude Code starts its commands, hooks and MCP servers by this (`CLAUDE_CODE_SHELL_PREFIX`). Those
 # of the model run under ctxfs. All others run as they would without this: so does what is watched
@@ -21,6 +21,6 @@ if [ -f "$program" ] && [ -x "$program" ]; then
     # If it cannot be run, one shell ends here, and another goes on.
     trap 'exec "$@"' EXIT
     shopt -s execfail 2>/dev/null
-    exec "$program" run --host=claude-code ${CLAUDE_CODE_SESSION_ID:+"--conversation=$CLAUDE_CODE_SESSION_ID"} --server=claude-code --tool=Bash -- "$@"
+    exec "$program" shell --host=claude-code ${CLAUDE_CODE_SESSION_ID:+"--conversation=$CLAUDE_CODE_SESSION_ID"} -- "$@"
 fi
 exec "$@"

@@ -62,7 +62,7 @@ impl InstallContext {
         Ok(HostFiles { targets: files(&paths), paths, shell })
     }
 
-    fn paths(&self, installed: Option<PathBuf>) -> anyhow::Result<NamedPaths> {
+    pub(crate) fn paths(&self, installed: Option<PathBuf>) -> anyhow::Result<NamedPaths> {
         let environment = &self.environment;
         let named = self.given.clone().or(installed);
         let flags =

@@ -1,5 +1,6 @@
-//! The wrapper programs through which Claude Code and Codex start shell commands, so that these run
-//! under `ctxfs run`. A variable in the settings of the host names the wrapper.
+//! The wrapper programs through which hosts start shell commands, so that these run under `ctxfs
+//! shell`. A variable in the settings of Claude Code and Codex names the wrapper. Other hosts find it
+//! in their environment.
 //!
 //! A previous value of that variable stays in effect: the wrapper applies it. The wrapper also
 //! records it, so that `--remove` can restore it.
@@ -16,11 +17,12 @@ const NAME: &str = "ctxfs-shell";
 const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
 const BASH_ENV: &str = "BASH_ENV";
 const CLAUDE_CODE: &str = include_str!("claude-code.sh");
-const CODEX: &str = include_str!("codex.bash");
+const BASH: &str = include_str!("bash-env.bash");
 const PROGRAM: &str = "/usr/bin/ctxfs";
 const CLAUDE_CODE_LINE: &str = "set -- \"$shell\" -c \"$1\"\n";
-const CODEX_LINE: &str = "__ctxfs_theirs=\n";
-const RUN: &str = " run --host=";
+const BASH_LINE: &str = "__ctxfs_theirs=\n";
+const HOST: &str = " --host=codex";
+const RUN: &str = " shell --host=";
 // Prefixes of lines in the wrapper that record the previous value of the variable as a JSON string.
 const IN_SETTINGS: &str = "# In the settings before: ";
 const IN_ENVIRONMENT: &str = "# In the environment: ";
@@ -86,7 +88,7 @@ impl ShellProgram {
     }
 
     pub(crate) fn program(&self, paths: &NamedPaths) -> EditedFile {
-        let content = SettingsContent::Whole(self.text(paths));
+        let content = SettingsContent::Whole(text(self.host, &self.former, paths));
         EditedFile { path: self.file.clone(), base: self.base.clone(), content, is_shared: false }
     }
 
@@ -103,27 +105,38 @@ impl ShellProgram {
         };
         ValueEntry { name, value, former, replaces: true, is_ours }
     }
+}
 
-    fn text(&self, paths: &NamedPaths) -> String {
-        let text = if self.host == Host::Codex { CODEX } else { CLAUDE_CODE };
-        let store = paths
-            .named_store
-            .as_deref()
-            .map(|store| format!(" run {STORE_OPTION}={} --host=", quoted(store)));
-        let text = text.replacen(PROGRAM, &quoted(&paths.program), 1);
-        let text = text.replacen(RUN, store.as_deref().unwrap_or(RUN), 1);
-        let (note, former) = match &self.former {
-            PreviousValue::Nothing => return text,
-            PreviousValue::InSettings(former) => (IN_SETTINGS, former),
-            PreviousValue::InEnvironment(former) => (IN_ENVIRONMENT, former),
-        };
-        let (line, ours) = match self.host {
-            Host::Codex => (CODEX_LINE, format!("__ctxfs_theirs={}\n", quoted(former))),
-            _ => (CLAUDE_CODE_LINE, format!("set -- {} \"$1\"\n", prefix(former))),
-        };
-        let note = format!("{note}{}\n", serde_json::Value::from(&**former));
-        text.replacen(line, &format!("{note}{ours}"), 1)
-    }
+/// Returns the text of a file for `BASH_ENV`, for a host that no settings have to name it for.
+pub(crate) fn bash_env(
+    host: Option<Host>,
+    environment: &Environment,
+    paths: &NamedPaths,
+) -> String {
+    let former = PreviousValue::given(environment.hosts.bash_env.as_deref());
+    let text = text(Host::Codex, &former, paths);
+    text.replacen(HOST, &host.map(|host| format!(" --host={host}")).unwrap_or_default(), 1)
+}
+
+fn text(host: Host, former: &PreviousValue, paths: &NamedPaths) -> String {
+    let text = if host == Host::Codex { BASH } else { CLAUDE_CODE };
+    let store = paths
+        .named_store
+        .as_deref()
+        .map(|store| format!(" shell {STORE_OPTION}={} --host=", quoted(store)));
+    let text = text.replacen(PROGRAM, &quoted(&paths.program), 1);
+    let text = text.replacen(RUN, store.as_deref().unwrap_or(RUN), 1);
+    let (note, former) = match former {
+        PreviousValue::Nothing => return text,
+        PreviousValue::InSettings(former) => (IN_SETTINGS, former),
+        PreviousValue::InEnvironment(former) => (IN_ENVIRONMENT, former),
+    };
+    let (line, ours) = match host {
+        Host::Codex => (BASH_LINE, format!("__ctxfs_theirs={}\n", quoted(former))),
+        _ => (CLAUDE_CODE_LINE, format!("set -- {} \"$1\"\n", prefix(former))),
+    };
+    let note = format!("{note}{}\n", serde_json::Value::from(&**former));
+    text.replacen(line, &format!("{note}{ours}"), 1)
 }
 
 impl PreviousValue {
@@ -142,6 +155,10 @@ impl PreviousValue {
         if let Some(program) = text(program) {
             return Self::noted_in(&program);
         }
+        Self::given(given)
+    }
+
+    fn given(given: Option<&str>) -> Self {
         let given = given.filter(|given| !given.is_empty() && !is_ours(given));
         given.map_or(Self::Nothing, |given| Self::InEnvironment(given.to_owned()))
     }

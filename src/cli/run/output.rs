@@ -3,7 +3,7 @@
 
 use std::io::{self, Write as _};
 
-use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole};
+use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ShownWhole};
 use crate::put::TargetConversation;
 use ctxfs_core::model::{Component, Content, Limits, Provenance, text};
 use ctxfs_engine::{
@@ -257,7 +257,7 @@ impl HeldOutput {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostRule {
-    pub(crate) host: Host,
+    pub(crate) host: Option<Host>,
     pub(crate) policy: ReplacePolicy,
 }
 
@@ -272,7 +272,7 @@ pub(crate) struct ShortOutput {
 
 impl HostRule {
     fn shown_whole(&self, exit_code: Option<i32>) -> ShownWhole {
-        self.policy.shown_whole(self.host, ResultKind::of_command(exit_code))
+        self.policy.shown_of_command(self.host, exit_code)
     }
 
     fn most_bytes(&self) -> u64 {

@@ -198,7 +198,7 @@ settings! {
     Hooks {
         HooksReplace: "replace", "CTXFS_HOOKS_REPLACE", None,
             ValueKind::Choice(&["cut", "long"]) => "cut",
-            "Outputs that `ctxfs hook` and `ctxfs run --host` replace by their stand-ins: those \
+            "Outputs that `ctxfs hook` and `ctxfs shell` replace by their stand-ins: those \
              that the host would cut, or also those over `max_inline_chars` or `max_inline_bytes` \
              whose stand-in has at most a third of their tokens.";
     }

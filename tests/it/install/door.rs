@@ -1,4 +1,4 @@
-//! Commands of hosts run under `ctxfs run`: the programs that `ctxfs install` writes, as the hosts
+//! Commands of hosts run under `ctxfs shell`: the programs that `ctxfs install` writes, as the hosts
 //! start them, and the variables that name them.
 
 use std::fs;
@@ -204,6 +204,25 @@ fn without_ctxfs_commands_run_by_themselves() {
     check();
     fs::create_dir(&program).unwrap();
     check();
+}
+
+/// A host without an adapter has the variable in its own environment, as has the shell above it.
+#[test]
+fn any_host_that_runs_bash() {
+    let home = Home::new();
+    let print = ["shell", "--bash-env"];
+    let text = home.in_home(Command::ctxfs().args(print)).text();
+    let file = home.write("ctxfs-shell.bash", text);
+    // An interactive shell that has started the host.
+    let host = Command::new("/bin/bash").without_settings().args(["--norc", "-i"]);
+    let host = home.in_home(host).stdin("sh -c 'bash -c \"$FAILING\" 2>&1'; exit $?\n");
+    let host = host.env("FAILING", FAILING).env("CTXFS_CONVERSATION", "s1").env("SHLVL", "1");
+    check_failing(&home, &host.env("BASH_ENV", &file).run());
+    let once = [("CTXFS_CONVERSATION", "s1"), ("BASH_ENV", file.to_str().unwrap())];
+    let bare =
+        home.in_home(Command::new("/bin/bash").args(["-c", "echo ${BASH_ENV-none} $(seq 9)"]));
+    let bare = once.into_iter().fold(bare, |bare, (name, value)| bare.env(name, value));
+    assert_eq!(bare.stdout(), b"none 1 2 3 4 5 6 7 8 9\n");
 }
 
 /// Servers and hooks keep their own streams, and are asked and answered while they run.

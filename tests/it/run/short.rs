@@ -45,52 +45,6 @@ fn what_is_over_a_limit_is_stored() {
     assert_eq!((output.stdout.len(), logs(&store).len()), (8000, 2));
 }
 
-/// The figures of the host decide, by how the command ended.
-#[test]
-fn what_a_host_shows_whole_is_printed_and_not_stored() {
-    let store = TestStore::new();
-    let script = |chars: usize, code: i32| format!("seq 1 99999 | head -c {chars}; exit {code}");
-    let cases = [
-        ("claude-code", 0, 30_000),
-        ("claude-code", 3, 11_010),
-        ("codex", 0, 10_000),
-        ("codex", 3, 10_000),
-        ("gemini-cli", 0, 40_000),
-    ];
-    let run = |host: &str, chars, code| {
-        let command = run(&store, "x", &["--host", host], &["sh", "-c", &script(chars, code)]);
-        let output = command.env("BASH_MAX_OUTPUT_LENGTH", "").run();
-        assert_eq!(output.code, code, "{output}");
-        output.stdout
-    };
-    for (host, code, most) in cases {
-        assert_eq!(run(host, most, code).len(), most, "{host} {code}");
-        assert_eq!(logs(&store), [""; 0], "{host} {code}");
-        let printed = run(host, most + 1, code);
-        assert!(printed.starts_with(b"[ctxfs] ") && printed.len() <= 6144, "{host} {code}");
-        assert_eq!(fs::remove_file(plain(&store, "x.log")).ok(), Some(()), "{host} {code}");
-    }
-    assert!(run("claude-code", 5, 0).starts_with(b"1\n2\n3"));
-    let command = super::run(&store, "y", &["--host", "nobody"], &["true"]).run();
-    assert_eq!(command.code, 2, "{command}");
-}
-
-#[test]
-fn for_economy_a_host_gets_stand_ins_of_what_it_would_show_whole() {
-    let store = TestStore::new();
-    let run = |id: &str, script: &str| {
-        let command = run(&store, id, &["--host", "claude-code"], &["sh", "-c", script]);
-        command.env("CTXFS_HOOKS_REPLACE", "long").stdout()
-    };
-    assert_eq!(run("short", "seq 1 1000").len(), 3893);
-    assert_eq!(logs(&store), [""; 0]);
-    assert!(run("long", "seq 1 5000").starts_with(b"[ctxfs] "));
-    // Half of what this prints would be in its stand-in.
-    let prose = "for n in $(seq 120); do echo \"$n $(printf 'lorem ipsum %.0s' $(seq $((n % 12 + 1))))\"; done";
-    let printed = run("prose", prose);
-    assert!(printed.starts_with(b"1 lorem") && printed.len() > 8000, "{}", printed.len());
-}
-
 #[test]
 fn a_store_that_mirrors_keeps_short_outputs() {
     let store = TestStore::new();

@@ -1,4 +1,5 @@
-# The commands of Codex under `ctxfs run`: written by `ctxfs install`, and replaced by it.
+# The commands of an agent under `ctxfs shell`: written by `ctxfs install`, and replaced by it, or
+# printed by `ctxfs shell --bash-env`.
 #
 # Bash reads this before a command, as `BASH_ENV` names it. The command runs in another shell, with
 # the options of this one and what a profile has set. It and the programs that it starts see the
@@ -7,13 +8,17 @@
 __ctxfs_program=/usr/bin/ctxfs
 __ctxfs_theirs=
 
-# Succeeds for a command of a profile: a bash above it was told to read this file, too.
+# Succeeds for a command of a profile: a bash above it that runs a command was told to read this
+# file, too.
 __ctxfs_is_below() {
     local __ctxfs_pid=$PPID __ctxfs_vars __ctxfs_key __ctxfs_value IFS=$'\n'
     while { mapfile -d '' -t __ctxfs_vars <"/proc/$__ctxfs_pid/environ"; } 2>/dev/null; do
         [[ $'\n'"${__ctxfs_vars[*]}"$'\n' == *$'\n'"BASH_ENV=$BASH_ENV"$'\n'* ]] || return 1
         while IFS=$'\t' read -r __ctxfs_key __ctxfs_value && [[ $__ctxfs_key != PPid: ]]; do
-            [[ $__ctxfs_key$__ctxfs_value != Name:bash ]] || return 0
+            if [[ $__ctxfs_key$__ctxfs_value == Name:bash ]]; then
+                mapfile -d '' -t __ctxfs_vars <"/proc/$__ctxfs_pid/cmdline"
+                [[ ${__ctxfs_vars[1]-} != -*([!-])c*([!-]) && ${__ctxfs_vars[2]-} != -c ]] || return 0
+            fi
         done <"/proc/$__ctxfs_pid/status"
         __ctxfs_pid=$__ctxfs_value
     done
@@ -53,7 +58,7 @@ __ctxfs_run() {
     __ctxfs_line=(-- "${__ctxfs_line[@]}")
     [[ -z ${CODEX_TOOL_CALL_ID-} ]] || __ctxfs_line=("--id=$CODEX_TOOL_CALL_ID" "${__ctxfs_line[@]}")
     [[ -z ${CODEX_SESSION_ID-} ]] || __ctxfs_line=("--conversation=$CODEX_SESSION_ID" "${__ctxfs_line[@]}")
-    __ctxfs_line=("$__ctxfs_program" run --host=codex --server=codex --tool=Bash "${__ctxfs_line[@]}")
+    __ctxfs_line=("$__ctxfs_program" shell --host=codex "${__ctxfs_line[@]}")
     shopt -s execfail
     if shopt -q login_shell || [[ $__ctxfs_trace$SHELLOPTS != braceexpand:hashall:interactive-comments ]]; then
         __ctxfs_traps=$(trap -p)
