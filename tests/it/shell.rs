@@ -31,7 +31,7 @@ fn what_a_host_shows_whole_is_printed_and_not_stored() {
     let script = |chars: usize, code: i32| format!("seq 1 99999 | head -c {chars}; exit {code}");
     let cases = [
         ("--host=claude-code", 0, 30_000),
-        ("--host=claude-code", 3, 10_040),
+        ("--host=claude-code", 3, 11_010),
         ("--host=codex", 0, 10_000),
         ("--host=codex", 3, 10_000),
         ("--host=gemini-cli", 0, 40_000),
