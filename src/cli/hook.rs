@@ -15,6 +15,7 @@ use crate::hooks::{
 use crate::put::TargetConversation;
 use crate::{Cli, Context, Environment, SettingKey, Settings, places};
 use ctxfs_core::model::{Limits, LimitsByTool as _};
+use ctxfs_store::{About, about};
 
 // Shorter than the timeout of every host.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -79,6 +80,7 @@ fn machine(environment: &Environment) -> Machine {
     Machine {
         uid: rustix::process::getuid().as_raw(),
         claude_code_tmp: places.claude_code_tmp.clone().unwrap_or_else(|| PathBuf::from("/tmp")),
+        directory: std::env::current_dir().ok(),
         is_cursor: places.is_cursor,
     }
 }
@@ -114,6 +116,11 @@ impl Shelf for HookShelf<'_> {
         let target = TargetConversation::find(id, &self.settings, self.context);
         let target = target.map_err(|error| HookError::Store(format!("{error:#}")))?;
         Ok(target.map(opened))
+    }
+
+    fn about(&self, id: &str) -> Option<About> {
+        let store = self.settings.store(&self.context.environment).ok()?;
+        about::of_id(&store, &places::conversation_id(id).ok()?)
     }
 }
 

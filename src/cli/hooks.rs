@@ -19,6 +19,7 @@ mod gemini_cli;
 mod host;
 mod keeper;
 mod plug_in;
+mod session;
 mod sub_agent;
 mod transcript;
 mod vs_code;
@@ -54,6 +55,9 @@ pub fn answer(
         HookError::Json(error) => HookError::Event { host, error },
         other => other,
     })?;
+    // What is not noted of a session changes no answer.
+    let noted = session::note(host, event, machine, shelf);
+    drop(noted.inspect_err(|error| tracing::debug!(%error, "the session is not noted")));
     let action = keeper.action.get();
     Ok(Answer { text: answer.map(|answer| answer.to_string()), action })
 }

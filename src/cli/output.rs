@@ -2,7 +2,7 @@
 //! only on terminals, and only if `NO_COLOR` is not set.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::{fmt::Display, process::ExitCode, time::Duration};
+use std::{fmt::Display, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
 use serde::{Deserialize, Serialize};
@@ -196,17 +196,6 @@ pub(crate) fn size(bytes: u64) -> String {
     if value < 10.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-// Formats an age in the largest unit that fits.
-pub(crate) fn age(age: Duration) -> String {
-    let seconds = age.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ctxfs_store::StoreError;
@@ -243,10 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_ages_are_short() {
+    fn sizes_are_short() {
         let sizes = [0, 1023, 1024, 10 * 1024, 1536 * 1024, 3 << 40].map(size);
         assert_eq!(sizes, ["0", "1023", "1.0K", "10K", "1.5M", "3.0T"]);
-        let ages = [0, 59, 60, 7200, 90000].map(|s| age(Duration::from_secs(s)));
-        assert_eq!(ages, ["0s", "59s", "1m", "2h", "1d"]);
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use uuid::Uuid;
 
 use crate::args::{Layout, PutArgs, PutFormat};
+use crate::hooks::Host;
 use crate::{Cli, Context, Failure, SettingKey, Settings, engine, places, remote};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Content, Limits, LimitsByTool as _, Place, Provenance, Record};
@@ -15,7 +16,7 @@ use ctxfs_engine::{
     Engine, EngineError, Intake, MaskedForm, NewOutput, OutputName, OutputParts, Replace,
     ShownOutput, StandInRequest, StoredOutput,
 };
-use ctxfs_store::{AnalysedFile, Artifact, Conversation, Store, StoreError, ToolOutputDir};
+use ctxfs_store::{About, AnalysedFile, Artifact, Conversation, Store, StoreError, ToolOutputDir};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
 const BLOCK: usize = 256 * 1024;
@@ -198,6 +199,16 @@ impl TargetConversation {
         let (engine, id) = engine_for(id, settings, context)?;
         let found = engine.store().conversation(&id)?;
         Ok(found.map(|conversation| Self { engine, conversation }))
+    }
+
+    /// Notes whose conversation this is: the working directory, and the host that runs the command.
+    pub(crate) fn note_about(&self, host: Option<Host>) {
+        let directory = std::env::current_dir().ok().map(|dir| dir.display().to_string());
+        let host = host.map(|host| host.name().to_owned());
+        let about = About { directory, host, prompt: None };
+        if let Err(error) = ctxfs_engine::add_about(&self.engine, &self.conversation, about) {
+            tracing::debug!(%error, "the conversation is not described");
+        }
     }
 
     pub(crate) fn intake(

@@ -79,6 +79,9 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         };
         hand_over(left, output, target.engine.store().root(), cli)
     });
+    if matches!(closed.stored, Ok(Some(_))) {
+        target.note_about(host.map(|rule| rule.host));
+    }
     let replace = replace(args, host, &closed, &limits, code);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
     // The exit code is that of the command, even if the stand-in cannot be printed.

@@ -65,7 +65,9 @@ pub use intake::{
     Intake, Loss, NewOutput, OutputName, Tail, cut_line_of, left_out, whole_lines_before,
 };
 pub use lines::{LineCount, LineRow, LineWindow};
-pub use listing::{ConversationCounts, ListedArtifact, ListedConversation, Listing};
+pub use listing::{
+    ConversationCounts, ListedArtifact, ListedConversation, Listing, about_of, add_about,
+};
 pub use look::{Look, LookFacts, LookText, search_conversation};
 pub use messages::{LoggedMessage, MessagePage, MessageRange, MessageWriter, UnfinishedMessage};
 pub use open_file::{FileId, RemoteFile};

@@ -1,11 +1,12 @@
-//! Listings: the conversations that a door shows, the artifacts of a conversation, and the counts.
+//! Listings: the conversations that a door shows and the facts about them, the artifacts of a
+//! conversation, and the counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{Engine, Result, answers};
 use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
-use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
+use ctxfs_store::{About, Conversation, Stat, StoreError, StoredArtifacts, UnreadPlaces, about};
 
 /// A listing, and the entries that are missing from it.
 #[derive(Debug)]
@@ -18,15 +19,19 @@ pub struct Listing<T> {
 
 /// A conversation in a listing.
 ///
+/// - `about`: whose session it is
 /// - `bytes`: the sum of the sizes of the artifacts, in bytes
 /// - `modified`: the last change of an artifact, in milliseconds since the epoch. Without
 ///   artifacts, the last change of the conversation's directory.
+/// - `last`: the record of the artifact that changed last
 #[derive(Debug)]
 pub struct ListedConversation {
     pub id: Component,
+    pub about: About,
     pub artifacts: usize,
     pub bytes: u64,
     pub modified: i64,
+    pub last: Option<Record>,
 }
 
 #[derive(Debug)]
@@ -56,13 +61,19 @@ impl Engine {
             let Some(conversation) = open(self, &id, &mut unread)? else { continue };
             let found = conversation.all_artifacts()?;
             unread.extend(found.unread.below(&id.to_text()));
-            let newest = found.files.iter().map(|(_, stat)| stat.mtime.as_millis()).max();
+            let newest = found.files.iter().max_by_key(|(_, stat)| stat.mtime);
             let modified = match newest {
-                Some(newest) => newest,
+                Some((_, stat)) => stat.mtime.as_millis(),
                 None => conversation.dir().stat_self()?.mtime.as_millis(),
             };
+            let last = newest.and_then(|(path, stat)| conversation.record_for(path, stat).ok());
+            let last = last.map(|mut record| {
+                self.secrets.mask_provenance(&mut record.provenance);
+                record
+            });
             let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
-            rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
+            let (about, artifacts) = (about_of(self, &conversation), found.files.len());
+            rows.push(ListedConversation { id, about, artifacts, bytes, modified, last });
         }
         Ok(Listing { rows, unread })
     }
@@ -138,6 +149,28 @@ impl Engine {
         }
         Ok(counts)
     }
+}
+
+/// Returns the facts about a conversation as a whole, with secrets masked.
+pub fn about_of(engine: &Engine, conversation: &Conversation) -> About {
+    masked(about::of(conversation), |text| engine.secrets.mask_text(text))
+}
+
+/// Adds the facts that are not known yet of a conversation as a whole. If stored files are masked,
+/// secrets in them are masked.
+pub fn add_about(
+    engine: &Engine,
+    conversation: &Conversation,
+    newer: About,
+) -> std::result::Result<(), StoreError> {
+    let stored = engine.secrets.stored();
+    let mask = |text: String| stored.map_or(text.clone(), |found| found.rules.mask_text(&text));
+    about::add(conversation, masked(newer, mask))
+}
+
+fn masked(about: About, mask: impl Fn(String) -> String) -> About {
+    let About { directory, host, prompt } = about;
+    About { directory: directory.map(&mask), host: host.map(&mask), prompt: prompt.map(&mask) }
 }
 
 fn shown(engine: &Engine) -> Result<Vec<Component>> {

@@ -6,4 +6,6 @@ pub(crate) mod rules;
 pub(crate) mod state_token;
 
 pub use rule_file::{KeepRuleError, keep};
-pub use rules::{Annotations, InvalidGlob, Risk, RiskRules, RuleSource, Rules, Ruling, Verdict};
+pub use rules::{
+    Annotations, InvalidGlob, Risk, RiskRules, RuleAuthor, RuleSource, Rules, Ruling, Verdict,
+};

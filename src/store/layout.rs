@@ -16,6 +16,7 @@
 //!       history/answers/<digest>.jsonl  answers about the output with this BLAKE3, likewise
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
+//!       about.json                  whose session it is, if that is known; replaced by rename
 //!       manifest.jsonl              one record per line, appended; the last one for a path wins
 //!       .ctxfs-counts.jsonl         counts of outputs stored and read, one sum per line, appended
 //!       .ctxfs-room                 the quota, and the number of bytes left below it
@@ -120,6 +121,7 @@ pub(super) const ROOM: &str = ".ctxfs-room";
 pub(super) const OUTPUT_LOCK: &str = ".ctxfs-outputs";
 pub(super) const SWEEP_LOCK: &str = ".ctxfs-sweep";
 pub(super) const STAGING_LOCK: &str = ".ctxfs-staging";
+pub(super) const ABOUT: &str = "about.json";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// Temporary name of the new manifest during compaction. Only the holder of the manifest lock uses
 /// it.

@@ -9,6 +9,7 @@
 //! artifact, and [`Artifacts`] lists the artifacts. The module `layout` describes the file tree and
 //! the rules for crashes.
 
+pub mod about;
 mod archive;
 mod artifacts;
 mod attributes;
@@ -37,6 +38,7 @@ mod walk;
 mod watch;
 mod writer;
 
+pub use about::About;
 pub use archive::{
     ArchiveError, ArchiveFlaw, ExportParts, Exported, ImportOptions, Imported, bytes_to_export,
     export,

@@ -47,11 +47,12 @@ pub use json_tree::{
     JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType, json_members,
 };
 pub use name::{Reading, readings};
+pub use number::age;
 pub use pages::PageNumber;
 pub use query::Query;
 pub use range::LineRange;
 pub use reads::{StandInReads, shortcuts};
-pub use reference::{context_ref, manifest, ref_to_closed, ref_to_unread};
+pub use reference::{context_ref, manifest, outcome, ref_to_closed, ref_to_unread};
 pub use removed::{away, removed};
 pub use rendered::{RenderError, Rendered, beginning_notice};
 pub use stand_in::{Audience, Form, StandIn, is_stand_in, stand_in, stand_in_always};

@@ -1,5 +1,7 @@
 //! Formatting of numbers for readers.
 
+use std::time::Duration;
+
 // Formats `8112` as `8,112`.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -41,9 +43,26 @@ pub(super) fn portion(part: u64, whole: u64) -> String {
     format!("{} of {} {name}", scaled(part), scaled(whole))
 }
 
+/// Formats an age in the largest unit that fits: `4m`.
+pub fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_have_one_unit() {
+        let ages = [0, 59, 60, 7200, 90000].map(|seconds| age(Duration::from_secs(seconds)));
+        assert_eq!(ages, ["0s", "59s", "1m", "2h", "1d"]);
+    }
 
     #[test]
     fn thousands_are_separated() {

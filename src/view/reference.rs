@@ -85,8 +85,20 @@ fn kind_of(path: &str) -> &'static str {
     }
 }
 
-// Formats a hint: `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0`.
-// Without a title it begins with `shell/exec 9f3k: ...`.
+/// Returns how a call ended: `exit 101, 3 errors, incomplete`. Empty if nothing is known. The errors
+/// are the lines of its output that look like errors, according to `analysis`.
+pub fn outcome(record: &Record, analysis: Option<&Analysis>) -> String {
+    let errors = analysis.map_or(0, |found| found.errors.count);
+    let parts = [
+        record.provenance.exit_code.map(|code| format!("exit {code}")),
+        (errors > 0).then(|| counted(errors, "error")),
+        record.incomplete().map(|_| "incomplete".to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
+}
+
+// Formats a hint: `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 101, 3
+// errors`. Without a title it begins with `shell/exec 9f3k: ...`.
 fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
     let tool = record.provenance.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
     let call = format!("{tool}{}", record.call());
@@ -99,8 +111,7 @@ fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
     let parts = [
         Some(format!("{name}: {}{of}", counted(size, "byte"))),
         counted_lines.map(|found| counted(found.lines, "line")),
-        record.provenance.exit_code.map(|code| format!("exit {code}")),
-        record.incomplete().map(|_| "incomplete".to_owned()),
+        Some(outcome(record, analysis)).filter(|outcome| !outcome.is_empty()),
     ];
     parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
@@ -140,6 +151,14 @@ mod tests {
         let rest = "(shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0";
         assert_eq!(hint(r#"{"command": ["make", "all"]}"#), format!("make all {rest}"));
         assert_eq!(hint(r#"{"path": "src/a.rs"}"#), format!("path src/a.rs {rest}"));
+    }
+
+    #[test]
+    fn a_hint_counts_the_errors_of_a_failure() {
+        let mut fixture = Fixture::new("one\nERROR: no such table\nERROR: no such table\n");
+        fixture.record.provenance.exit_code = Some(101);
+        let hint = hint(&fixture.record, 46, Some(&fixture.analysis));
+        assert_eq!(hint, "9f3k: 46 bytes of text, 3 lines, exit 101, 2 errors");
     }
 
     #[test]

@@ -17,7 +17,9 @@ use crate::{Result, WebError};
 use ctxfs_core::model::{ArtifactState, Component, Counts, visible};
 use ctxfs_engine::workers::BackgroundThread;
 use ctxfs_engine::{Engine, ListedArtifact, MessageRange};
+use ctxfs_store::About;
 use ctxfs_store::message::MessageEntry;
+use ctxfs_view::Title;
 
 // Time after a use of the list during which it is kept up to date.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -294,12 +296,15 @@ impl ReadNames {
 const ARGUMENTS: usize = 300;
 
 /// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch.
+/// `title` is the command or the subject of the call, or else the tool or the file. `arguments` is
+/// empty if the title says it.
 /// `lines` is `None` before the output is analyzed. `is_long` is true if the output exceeds the
 /// limits for outputs given to a model whole. `errors` is the number of lines that look like
 /// errors, and `error_line` is the number of the most significant of these lines.
 #[derive(Debug, Clone)]
 pub(super) struct OutputRow {
     pub(super) path: String,
+    pub(super) title: String,
     pub(super) call: String,
     pub(super) tool: String,
     pub(super) arguments: String,
@@ -361,14 +366,16 @@ impl OutputRow {
         let chars = found.map_or(stat.size, |found| found.chars);
         let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
         let arguments = record.provenance.args.as_deref().unwrap_or_default();
+        let tool = record.provenance.tool_name().map(|name| visible::whole(&name));
+        let title = Title::of(&record.provenance).map(|title| title.to_string());
+        let file_name = || path.file_name().to_string_lossy().into_owned();
+        let is_title = title.as_ref().is_some_and(|title| arguments.contains(&**title));
+        let arguments = if is_title { "" } else { arguments };
         Self {
             path: path.to_text(),
+            title: title.or_else(|| tool.clone()).unwrap_or_else(file_name),
             call: visible::whole(record.call()),
-            tool: record
-                .provenance
-                .tool_name()
-                .map(|name| visible::whole(&name))
-                .unwrap_or_default(),
+            tool: tool.unwrap_or_default(),
             arguments: visible::escaped(arguments, ARGUMENTS),
             size: stat.size,
             lines: found.map(|found| found.lines),
@@ -387,13 +394,16 @@ impl OutputRow {
 
 /// A conversation in the list of all conversations.
 ///
-/// `used` is the time of its last output or message, in milliseconds since the epoch. `long` is the
+/// `about` tells whose session it is, and `last` is the title of its newest output. `used` is the
+/// time of its last output or message, in milliseconds since the epoch. `long` is the
 /// number of outputs that exceed the limits, for which a model gets a stand-in. `errors` is the
 /// number of failed calls. If the conversation exists only on other hosts, only its name is known.
 #[derive(Debug)]
 pub(super) struct ConversationRow {
     pub(super) id: Component,
     pub(super) name: String,
+    pub(super) about: About,
+    pub(super) last: Option<String>,
     pub(super) used: i64,
     pub(super) outputs: u64,
     pub(super) bytes: u64,
@@ -420,6 +430,8 @@ impl ConversationRow {
         Ok(Self {
             id: id.clone(),
             name: id.to_text(),
+            about: ctxfs_engine::about_of(engine, &conversation),
+            last: outputs.rows.first().map(|row| row.title.clone()),
             used,
             outputs: outputs.rows.len() as u64,
             bytes: outputs.rows.iter().map(|row| row.size).sum(),
@@ -432,10 +444,36 @@ impl ConversationRow {
         })
     }
 
+    // Returns the first words of the user, or else the name.
+    pub(super) fn title(&self) -> &str {
+        self.about.prompt.as_deref().unwrap_or(&self.name)
+    }
+
+    // Returns what is known apart from the title: the directory and the host, the last call, and the
+    // name.
+    pub(super) fn facts(&self) -> impl Iterator<Item = String> {
+        let About { directory, host, prompt } = &self.about;
+        let place: Vec<&str> =
+            [directory, host].into_iter().flatten().map(String::as_str).collect();
+        let place = Some(place.join(", ")).filter(|place| !place.is_empty());
+        let last = self.last.as_ref().map(|last| format!("last: {last}"));
+        let name = prompt.is_some().then(|| self.name.clone());
+        [place, last, name].into_iter().flatten()
+    }
+
+    // Returns the texts by which the list is filtered.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        let About { directory, host, prompt } = &self.about;
+        let known = [directory, host, prompt, &self.last].into_iter().flatten();
+        known.map(String::as_str).chain([&*self.name])
+    }
+
     fn elsewhere(id: Component) -> Self {
         Self {
             name: id.to_text(),
             id,
+            about: About::default(),
+            last: None,
             used: 0,
             outputs: 0,
             bytes: 0,

@@ -86,8 +86,14 @@ pub(super) fn write_outputs(
 fn heading(site: &Arc<Site>, id: &Component, query: &ConversationQuery) -> Markup {
     let name = id.to_text();
     let root = site.engine.options.root().of(&name);
+    let conversation = site.engine.conversation(id).ok();
+    let about =
+        conversation.map(|found| ctxfs_engine::about_of(&site.engine, &found)).unwrap_or_default();
+    let facts = [about.prompt, about.directory, about.host].into_iter().flatten();
+    let facts = facts.collect::<Vec<String>>().join(", ");
     html! {
         h1 { (display::text(&name)) }
+        @if !facts.is_empty() { p #about { (display::text(&facts)) } }
         div #conversation data-conversation=(name) data-topic={ "c/" (name) } data-path=(root) {}
         (search::form(&address::conversation(id), "Search all of this conversation", &query.q))
     }
@@ -142,7 +148,10 @@ fn line(id: &Component, row: &OutputRow) -> Markup {
     let to = address::output(id, &row.path);
     html! {
         tr data-output=(row.path) data-failed=(row.has_failed()) {
-            th scope="row" { a href=(to) { (display::text(row.name())) } }
+            th scope="row" {
+                a href=(to) { (display::text(&row.title)) }
+                @if row.title != row.name() { br; span.faint { (display::text(row.name())) } }
+            }
             td { (row.tool) }
             td.number {
                 (display::size(row.size))
@@ -391,7 +400,7 @@ fn call_section(
         section.call data-call=(row.call) data-output=(row.path) data-exit=[row.exit]
             data-failed=(row.has_failed()) role="group" aria-label={ "Call " (row.call) } {
             header {
-                code.tool { (row.tool) } " "
+                code { (display::text(&row.title)) } " "
                 span.faint { (row.arguments) } " "
                 (outcome(row)) " "
                 @if let Some(millis) = row.duration { span { (display::duration(millis)) } " " }

@@ -191,7 +191,10 @@ impl<'a> ExportedOutput<'a> {
         let row = self.row;
         html! {
             tr data-output=(row.path) data-failed=(row.has_failed()) {
-                th scope="row" { a href=(self.link()) { (display::text(row.name())) } }
+                th scope="row" {
+                    a href=(self.link()) { (display::text(&row.title)) }
+                    @if row.title != row.name() { br; span.faint { (display::text(row.name())) } }
+                }
                 td { (row.tool) }
                 td.number { (display::size(row.size)) }
                 td { (end(row)) }
@@ -225,7 +228,7 @@ impl<'a> ExportedOutput<'a> {
         html! {
             section.call data-call=(row.call) data-output=(row.path) data-failed=(row.has_failed()) {
                 header {
-                    code.tool { (row.tool) } " " span.faint { (row.arguments) } " " (end(row)) " "
+                    code { (display::text(&row.title)) } " " span.faint { (row.arguments) } " " (end(row)) " "
                     (display::size(row.size)) " "
                     a.output href=(self.link()) { (display::text(row.name())) }
                 }
@@ -319,7 +322,8 @@ impl<'a> ExportedOutput<'a> {
         let facts = html! {
             h1 { (display::text(name)) @if number > 1 { ", page " (number) } }
             p {
-                code.tool { (self.row.tool) } " " (end(self.row)) " " (display::size(self.row.size)) " "
+                code { (display::text(&self.row.title)) } " " (end(self.row)) " "
+                (display::size(self.row.size)) " "
                 (display::time(self.row.created)) " "
                 a #raw href={ "../raw/" (self.stem) } download { "Download" }
             }

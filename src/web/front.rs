@@ -77,7 +77,7 @@ impl FrontLists {
 fn filter(query: &FrontQuery) -> Markup {
     html! {
         form role="search" action="/" method="get" {
-            label for="filter" { "Filter by name" } " "
+            label for="filter" { "Filter" } " "
             input #filter name="q" type="search" value=(query.q) autocomplete="off" spellcheck="false";
             " " button { "Filter" }
         }
@@ -91,7 +91,7 @@ fn last(site: &Arc<Site>, rows: &[Arc<ConversationRow>]) -> Markup {
         section #last aria-labelledby="last-title" {
             h2 #last-title { "Last used" }
             p {
-                a #last-conversation href=(address::conversation(&newest.id)) { (display::text(&newest.name)) }
+                a #last-conversation href=(address::conversation(&newest.id)) { (display::text(newest.title())) }
                 " " (display::time(newest.used))
                 ", " (display::counted(newest.outputs, "output"))
                 @if newest.live > 0 { ", " (newest.live) " being written" }
@@ -112,7 +112,7 @@ fn failed_call(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Markup {
         article #last-failure {
             p {
                 strong.failed { "Last failed call" } ": "
-                (tool(row)) " "
+                code { (display::text(&row.title)) } " "
                 @if let Some(code) = row.exit { "exit " (code) " " }
                 @if row.is_incomplete { "incomplete " }
                 (display::time(row.modified))
@@ -129,13 +129,6 @@ fn failed_call(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Markup {
                 }
             }
         }
-    }
-}
-
-fn tool(row: &OutputRow) -> Markup {
-    html! {
-        @if row.tool.is_empty() { code { (row.call) } } @else { code { (row.tool) } }
-        @if !row.arguments.is_empty() { " " span.faint { (row.arguments) } }
     }
 }
 
@@ -168,7 +161,7 @@ fn list(known: &FrontLists, query: &FrontQuery) -> Markup {
     let wanted = query.q.to_lowercase();
     let mut rows: Vec<&ConversationRow> =
         listed.rows.iter().map(|row| &**row).chain(elsewhere).collect();
-    rows.retain(|row| row.name.to_lowercase().contains(&wanted));
+    rows.retain(|row| row.texts().any(|text| text.to_lowercase().contains(&wanted)));
     order.sort(&mut rows, compare);
     let pages = rows.len().div_ceil(ROWS).max(1);
     let page = query.page.parse().unwrap_or(1).clamp(1, pages);
@@ -209,7 +202,10 @@ fn line(row: &ConversationRow) -> Markup {
     }
     html! {
         tr data-conversation=(row.name) {
-            th scope="row" { a href=(address::conversation(&row.id)) { (display::text(&row.name)) } }
+            th scope="row" {
+                a href=(address::conversation(&row.id)) { (display::text(row.title())) }
+                @for fact in row.facts() { br; span.faint { (display::text(&fact)) } }
+            }
             td { (display::time(row.used)) }
             td.number {
                 (display::grouped(row.outputs))

@@ -7,6 +7,7 @@ mod harmless;
 mod others;
 mod policy;
 mod resuming;
+mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Settings take effect in a mount, in `put` and in `view`, and mistakes in them are reported.
 
+mod administrator;
 mod redaction;
 mod store_file;
 

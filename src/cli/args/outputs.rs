@@ -152,7 +152,7 @@ pub(crate) struct ViewArgs {
     pub(crate) reader: ReaderArgs,
 }
 
-/// List the conversations, or the outputs of one, with size, age and tool.
+/// List the conversations, or the outputs of one: what each is of, how it ended, size, age and name.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// Conversation to list.

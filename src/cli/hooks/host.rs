@@ -61,6 +61,8 @@ pub struct Machine {
     pub uid: u32,
     /// The directory of Claude Code's temporary files: `$CLAUDE_CODE_TMPDIR`, or else `/tmp`.
     pub claude_code_tmp: std::path::PathBuf,
+    /// The directory in which the host runs the hook, if it is known.
+    pub directory: Option<std::path::PathBuf>,
     /// True if Cursor runs the hook. Cursor also runs the hooks of Claude Code.
     pub is_cursor: bool,
 }

@@ -1,17 +1,20 @@
 //! The common part of all adapters. It decides which outputs are long, stores them, and creates
 //! their stand-ins.
 
+use std::collections::HashSet;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::time::{Duration, SystemTime};
 use std::{cell::Cell, path::Path, sync::Arc};
 
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};
 use crate::hooks::transcript;
-use ctxfs_core::model::{Component, Folder, Limits, Provenance, RelPath};
+use ctxfs_core::model::{Component, Folder, Limits, NameError, Provenance, RelPath};
 use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
     StoredOutput, is_stand_in,
 };
+use ctxfs_store::About;
 use ctxfs_view::{Audience, Form, StandIn, Title};
 
 // Maximum size in bytes of a view with its notice. A longer output cannot be a view that the call
@@ -61,6 +64,10 @@ pub trait Shelf {
 
     /// Opens a conversation if it exists.
     fn find(&self, id: &str) -> Result<Option<OpenConversation>, HookError>;
+
+    /// Returns the facts about a conversation as a whole, without opening the store. Returns `None`
+    /// if the conversation does not exist.
+    fn about(&self, id: &str) -> Option<About>;
 }
 
 /// A conversation, and the engine over its store.
@@ -192,7 +199,7 @@ impl<'a> OutputKeeper<'a> {
         let Some(open) = goes_on.then(|| self.shelf.find(id)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let text = pointers_to(&open.engine, open.conversation.id())?;
+        let text = map_of(&open)?;
         if text.is_some() {
             self.action.set(Action::Told);
         }
@@ -283,54 +290,94 @@ fn store_output(
     }
 }
 
-const MOST: usize = 1536;
-const LAST: usize = 40;
+// Maximum size of a map in bytes.
+const MAP: usize = 1000;
+// Maximum number of characters of a title in a map.
+const TITLE: usize = 60;
 
-struct Pointer {
+const HEAD: &str = "[ctxfs] Outputs of earlier calls are stored whole, also those that are cleared from \
+                    the context. Read them instead of running the calls again:\n";
+
+struct MapRow {
     created: i64,
+    has_failed: bool,
+    title: Option<String>,
     line: String,
 }
 
-/// Returns lines about the newest outputs of the conversation `id`, as many as fit into 1.5 KiB.
+/// Returns the map of a conversation: its outputs, as many as fit, by their commands and how these
+/// ended, and how to search the rest. The last run of a command stands for all its runs. The newest
+/// output that failed comes first, then the newest of the others, and so on in turns.
+///
 /// Returns `None` if the conversation has no outputs.
-fn pointers_to(engine: &Engine, id: &Component) -> Result<Option<String>, EngineError> {
-    let listing = engine.list_artifacts(id, |artifact| pointer(engine, id, artifact))?;
-    let mut rows = listing.rows;
-    if rows.is_empty() {
+fn map_of(open: &OpenConversation) -> Result<Option<String>, EngineError> {
+    let (engine, conversation) = (&open.engine, &open.conversation);
+    let id = conversation.id();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut rows = engine.list_artifacts(id, |artifact| map_row(artifact, now))?.rows;
+    let all = rows.len();
+    if all == 0 {
         return Ok(None);
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.created));
-    let mut text =
-        "[ctxfs] Outputs of earlier calls of this conversation are stored whole. Read them \
-         instead of running the calls again; each has a `.summary` beside it. The newest first:\n"
-            .to_owned();
+    let mut titles = HashSet::new();
+    rows.retain(|row| row.title.as_ref().is_none_or(|title| titles.insert(title.clone())));
+    let mut ranks = [0, 1];
+    let ranked = rows.into_iter().map(|row| {
+        let rank = &mut ranks[usize::from(!row.has_failed)];
+        *rank += 2;
+        (*rank, row)
+    });
+    let mut ranked: Vec<(usize, MapRow)> = ranked.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let place = |path: &str| -> Result<String, NameError> {
+        Ok(engine.options.place(id, &RelPath::new(path)?).file())
+    };
+    let messages = match conversation.last_message() {
+        Some(_) => format!("messages: {}\n", place("history/messages.jsonl.grep/PATTERN")?),
+        None => String::new(),
+    };
+    let search = format!("search: {}\n", place(".grep/PATTERN")?);
+    let ways = format!("read: {} or PATH.summary\n{messages}{search}", place("artifacts/PATH")?);
+    let mut text = HEAD.to_owned();
+    let more = |told: usize| match all - told {
+        0 => String::new(),
+        rest => format!("and {rest} more\n"),
+    };
+    // The names of a mountpoint and of a conversation may be long.
+    let fits = |ways: &&str| HEAD.len() + more(0).len() + ways.len() <= MAP;
+    let ways = [&*ways, &*search, ""].into_iter().find(fits).unwrap_or_default();
     let mut told = 0;
-    for row in &rows {
-        if text.len() + row.line.len() > MOST - LAST {
+    for (_, row) in &ranked {
+        if text.len() + row.line.len() + more(told).len() + ways.len() > MAP {
             break;
         }
         text.push_str(&row.line);
         told += 1;
     }
-    let last = match rows.len() - told {
-        0 => String::new(),
-        rest => format!("and {rest} more beside them\n"),
-    };
-    Ok(Some(text + &last))
+    Ok(Some(text + &more(told) + ways))
 }
 
-fn pointer(engine: &Engine, id: &Component, artifact: &ListedArtifact) -> Pointer {
+fn map_row(artifact: &ListedArtifact, now: Duration) -> MapRow {
     let ListedArtifact { path, stat, record } = artifact;
-    let file = engine.options.place(id, path).file();
     let title = Title::of(&record.provenance).map(|title| title.to_string());
-    let parts = [
-        title.or_else(|| record.provenance.tool_name()),
-        record.provenance.exit_code.map(|code| format!("exit {code}")),
+    let outcome = Some(ctxfs_view::outcome(record, record.analysis.as_ref()));
+    let created = Duration::from_millis(record.created.try_into().unwrap_or(0));
+    let facts = [
+        outcome.filter(|outcome| !outcome.is_empty()),
         Some(format!("{} bytes", stat.size)),
-        record.incomplete().map(|_| "INCOMPLETE".to_owned()),
-        Some(file),
+        Some(format!("{} ago", ctxfs_view::age(now.saturating_sub(created)))),
     ];
-    let line = parts.into_iter().flatten().collect::<Vec<String>>().join("  ");
+    let facts = facts.into_iter().flatten().collect::<Vec<String>>().join(", ");
+    let known = title.clone().or_else(|| record.provenance.tool_name());
+    let shown = known.map(|known| match ctxfs_view::cleaned(&known, TITLE) {
+        cut if cut.len() < known.len() => format!("{cut}...: "),
+        whole => format!("{whole}: "),
+    });
+    let path = path.to_text();
+    let path = path.strip_prefix("artifacts/").unwrap_or(&path);
+    let line = format!("{}{facts}: {path}", shown.unwrap_or_default());
     let line = line.replace(char::is_control, " ") + "\n";
-    Pointer { created: record.created, line }
+    let has_failed = record.provenance.exit_code.is_some_and(|code| code != 0);
+    MapRow { created: record.created, has_failed, title, line }
 }

@@ -177,8 +177,8 @@ pub(crate) fn gateway_options(
 pub(crate) fn index_offer(settings: &Settings) -> OfferMode {
     let batch_budget = settings.number(SettingKey::BatchBudget).unwrap_or(u64::MAX);
     OfferMode::Index(Box::new(IndexOptions {
-        risks: settings.calls.risks(),
-        rules: settings.calls.permissions(),
+        risks: settings.calls.risks(&settings.floor),
+        rules: settings.calls.permissions(&settings.floor),
         batch_budget: usize::try_from(batch_budget).unwrap_or(usize::MAX),
     }))
 }

@@ -201,7 +201,7 @@ fn clock_text(difference: i64) -> String {
 fn line(standing: &SyncStatus) -> String {
     let mut parts = Vec::new();
     if standing.files > 0 {
-        let oldest = standing.oldest.and_then(Time::age).map(output::age).unwrap_or_default();
+        let oldest = standing.oldest.and_then(Time::age).map(ctxfs_view::age).unwrap_or_default();
         let (files, size) = (output::counted(standing.files, "file"), output::size(standing.bytes));
         parts.push(format!("{files} to send, {size}, the oldest {oldest} old"));
     }
@@ -219,7 +219,7 @@ fn line(standing: &SyncStatus) -> String {
     if standing.is_sent() {
         parts.push("all is sent".to_owned());
     }
-    let looked = standing.looked.and_then(Time::age).map(output::age);
+    let looked = standing.looked.and_then(Time::age).map(ctxfs_view::age);
     let looked = looked.map_or("never looked".to_owned(), |age| format!("looked {age} ago"));
     format!("{}; {}, {looked}", parts.join(", "), output::counted(standing.segments, "segment"))
 }
@@ -300,7 +300,7 @@ fn artifacts_text(seen: &BTreeMap<String, Claim<Stored>>) -> String {
     for (name, claim) in seen {
         let then = Duration::from_micros(claim.stamp.0);
         let (size, age) =
-            (output::size(claim.artifact.size), output::age(now.saturating_sub(then)));
+            (output::size(claim.artifact.size), ctxfs_view::age(now.saturating_sub(then)));
         let _ = writeln!(text, "{size:>9} {age:>5}  {}", visible::whole(name));
     }
     text

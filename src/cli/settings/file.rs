@@ -3,8 +3,9 @@
 mod models;
 
 use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::{fs, ops::Range, os::unix::fs::OpenOptionsExt as _};
+use std::{fs, ops::Range};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -61,6 +62,33 @@ impl SettingsFile {
         }
     }
 
+    /// Reads the administrator's file. Its rules bind every user, so it must be a regular file that
+    /// belongs to root and that no other user can write. Any other file is refused.
+    pub(crate) fn read_of_administrator(path: &Path) -> Result<Option<Self>, Failure> {
+        let (file, found) = match open_regular(path) {
+            Ok(opened) => opened,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(unreadable(path, &error)),
+        };
+        let mode = found.mode() & 0o7777;
+        let refused = |why: String, mend: &str| {
+            let path = path.display();
+            let text = format!("the settings in `{path}` are refused: {why}");
+            Err(Failure::usage(text, format!("as root: `{mend} {path}`, or remove it")))
+        };
+        if !is_root(found.uid()) {
+            return refused(format!("it belongs to user {}, not root", found.uid()), "chown root");
+        }
+        if mode & 0o022 != 0 {
+            return refused(
+                format!("others than root may write it, mode {mode:04o}"),
+                "chmod go-w",
+            );
+        }
+        let text = text_of(file, MOST_BYTES).map_err(|error| unreadable(path, &error))?;
+        Self::parse(path, &text).map(Some)
+    }
+
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
         let reader = SettingsReader { path, text };
         let mut file = Self { path: path.to_owned(), ..Self::default() };
@@ -69,6 +97,28 @@ impl SettingsFile {
         }
         Ok(file)
     }
+}
+
+// Opens a file, and fails for anything other than a regular file. Does not block on a FIFO.
+fn open_regular(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() { Ok((file, found)) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+// Returns true for the user root. A sandbox may be a user namespace without this user: there, the
+// files of all users that it lacks have the owner `overflowuid`, and so have those of root.
+fn is_root(uid: u32) -> bool {
+    let is_in_namespace = || {
+        let users = fs::read_to_string("/proc/self/uid_map").ok()?;
+        let is_root = |line: &str| line.split_whitespace().next() == Some("0");
+        let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
+        let overflow = overflow.trim().parse::<u32>().ok()?;
+        let own = rustix::process::geteuid().as_raw();
+        Some(!users.lines().any(is_root) && uid == overflow && own != overflow)
+    };
+    uid == 0 || is_in_namespace().unwrap_or(false)
 }
 
 fn text_of(file: fs::File, most: u64) -> io::Result<String> {
@@ -195,7 +245,7 @@ impl<'a> SettingsReader<'a> {
             self.check_pattern(pattern)?;
             let word = item.get_ref().as_str().unwrap_or_default();
             rules
-                .insert(name, key, word)
+                .insert(name, key, word, self.origin(&pattern.span()))
                 .map_err(|words| self.failure(&item.span(), &format!("`{key}` can be {words}")))?;
         }
         Ok(())
@@ -390,18 +440,7 @@ pub(crate) struct StoreFile {
 
 impl StoreFile {
     pub(crate) fn read(path: &Path) -> Option<Self> {
-        // The open call does not block on a FIFO.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let text = file.and_then(|file| {
-            let is_file = file.metadata()?.is_file();
-            if is_file {
-                text_of(file, STORE_FILE_BYTES)
-            } else {
-                Err(io::Error::other("it is no regular file"))
-            }
-        });
-        match text {
+        match open_regular(path).and_then(|(file, _)| text_of(file, STORE_FILE_BYTES)) {
             Ok(text) => Some(Self::parse(path, &text)),
             Err(error) if is_absent(&error) => None,
             Err(error) => {

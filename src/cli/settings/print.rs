@@ -192,8 +192,8 @@ fn calls(page: &mut String, settings: &Settings) {
     for (name, rules) in settings.calls.tables().into_iter().filter(|(_, rules)| !rules.is_empty())
     {
         let _ = write!(page, "\n[{name}]\n");
-        for (pattern, word) in rules {
-            let _ = writeln!(page, "{} = {}", quoted(pattern), quoted(word));
+        for (pattern, rule) in rules {
+            line(page, &quoted(&pattern), &quoted(rule.value), &rule.origin);
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) tools: ToolSettings,
     pub(crate) redact: RedactSettings,
     pub(crate) calls: CallRules,
+    // The administrator's rules for calls. Other rules can only be stricter.
+    pub(crate) floor: CallRules,
     pub(crate) models: ModelTables,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) notices: Vec<String>,
@@ -48,10 +50,11 @@ impl Settings {
         environment: &Environment,
     ) -> Result<Self, Failure> {
         let overrides = overrides(flags, environment)?;
-        let read = |path: &PathBuf| SettingsFile::read(path);
-        let system = environment.system_settings.as_ref().map(read).transpose()?.flatten();
+        let system = environment.system_settings.as_deref();
+        let system = system.map(SettingsFile::read_of_administrator).transpose()?.flatten();
+        let floor = system.as_ref().map(|file| file.calls.clone()).unwrap_or_default();
         let user_path = user_file(environment);
-        let user = user_path.as_ref().map(read).transpose()?.flatten();
+        let user = user_path.as_deref().map(SettingsFile::read).transpose()?.flatten();
         let given = config.map(read_given).transpose()?;
         let values = |files: &mut dyn Iterator<Item = &SettingsFile>| {
             let mut values = defaults();
@@ -80,7 +83,7 @@ impl Settings {
         }
         let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
         let notices = notices.unwrap_or_default();
-        Ok(Self { values, tools, redact, calls, models, files: paths, store, notices })
+        Ok(Self { values, tools, redact, calls, floor, models, files: paths, store, notices })
     }
 
     pub(crate) fn defaults() -> Self {
@@ -90,9 +93,9 @@ impl Settings {
             rules: Setting { value: Vec::new(), origin: SettingOrigin::Default },
         };
         let (tools, files) = (ToolSettings::default(), Vec::new());
-        let (calls, models) = (CallRules::default(), ModelTables::default());
-        let (store, notices) = (None, Vec::new());
-        Self { values: defaults(), tools, redact, calls, models, files, store, notices }
+        let (calls, floor) = (CallRules::default(), CallRules::default());
+        let (models, store, notices) = (ModelTables::default(), None, Vec::new());
+        Self { values: defaults(), tools, redact, calls, floor, models, files, store, notices }
     }
 
     pub(crate) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {

@@ -7,20 +7,22 @@ use serde_json::json;
 
 use crate::Failure;
 use crate::settings::value::{Setting, SettingOrigin};
-use ctxfs_mcp::permission::{Risk, RiskRules, Rules, Verdict};
+use ctxfs_mcp::permission::{Risk, RiskRules, RuleAuthor, Rules, Verdict};
 use ctxfs_models::extract::{ModelProfile, ProviderKind, TargetSettings, ToolUse};
 
 pub(crate) const PERMISSIONS: &str = "permissions";
 pub(crate) const RISK: &str = "risk";
 
-/// The rules for tool calls, from one settings file or merged from all. The keys are patterns for
-/// `server/tool`; in `[permissions]`, a key may also be a risk. If two rules have the same pattern,
-/// the stricter rule applies.
+/// The rules for tool calls, from one settings file or merged from several. The keys are patterns
+/// for `server/tool`; in `[permissions]`, a key may also be a risk. If two rules have the same
+/// pattern, the stricter rule applies.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct CallRules {
-    permissions: BTreeMap<String, Verdict>,
-    risks: BTreeMap<String, Risk>,
+    permissions: RuleTable<Verdict>,
+    risks: RuleTable<Risk>,
 }
+
+type RuleTable<W> = BTreeMap<String, Setting<W>>;
 
 impl CallRules {
     pub(crate) fn insert(
@@ -28,55 +30,69 @@ impl CallRules {
         table: &str,
         pattern: &str,
         word: &str,
+        origin: SettingOrigin,
     ) -> Result<(), &'static str> {
         if table == RISK {
             let risk = Risk::of_word(word).filter(|risk| *risk != Risk::Unknown);
-            stricter(&mut self.risks, pattern, risk.ok_or("read, write or execute")?);
+            let value = risk.ok_or("read, write or execute")?;
+            stricter(&mut self.risks, pattern, Setting { value, origin });
         } else {
-            let verdict = Verdict::of_word(word).ok_or("allow, ask or deny")?;
-            stricter(&mut self.permissions, pattern, verdict);
+            let value = Verdict::of_word(word).ok_or("allow, ask or deny")?;
+            stricter(&mut self.permissions, pattern, Setting { value, origin });
         }
         Ok(())
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         for (pattern, verdict) in &other.permissions {
-            stricter(&mut self.permissions, pattern, *verdict);
+            stricter(&mut self.permissions, pattern, verdict.clone());
         }
         for (pattern, risk) in &other.risks {
-            stricter(&mut self.risks, pattern, *risk);
+            stricter(&mut self.risks, pattern, risk.clone());
         }
     }
 
-    pub(crate) fn tables(&self) -> [(&'static str, BTreeMap<&str, &'static str>); 2] {
-        let permissions =
-            self.permissions.iter().map(|(key, verdict)| (key.as_str(), verdict.as_str()));
-        let risks = self.risks.iter().map(|(key, risk)| (key.as_str(), risk.as_str()));
-        [(PERMISSIONS, permissions.collect()), (RISK, risks.collect())]
+    pub(crate) fn tables(&self) -> [(&'static str, RuleTable<&'static str>); 2] {
+        let permissions = worded(&self.permissions, Verdict::as_str);
+        [(PERMISSIONS, permissions), (RISK, worded(&self.risks, Risk::as_str))]
     }
 
-    pub(crate) fn permissions(&self) -> Rules {
+    /// Returns the rules about calls. `floor` has the administrator's rules.
+    pub(crate) fn permissions(&self, floor: &Self) -> Rules {
         let mut rules = Rules::default();
-        for (pattern, verdict) in &self.permissions {
-            if rules.add_by_key(pattern, *verdict).is_err() {
-                rules.add_unreadable();
+        let mut is_read = true;
+        for (table, author) in [(self, RuleAuthor::User), (floor, RuleAuthor::Administrator)] {
+            for (key, rule) in &table.permissions {
+                is_read &= rules.add(key, rule.value, author).is_ok();
             }
+        }
+        if !is_read {
+            rules.add_unreadable();
         }
         rules
     }
 
-    pub(crate) fn risks(&self) -> RiskRules {
+    pub(crate) fn risks(&self, floor: &Self) -> RiskRules {
         let mut rules = RiskRules::default();
-        for (pattern, risk) in &self.risks {
-            let _checked = rules.add(pattern, *risk);
+        for (table, author) in [(self, RuleAuthor::User), (floor, RuleAuthor::Administrator)] {
+            for (pattern, risk) in &table.risks {
+                let _checked = rules.add(pattern, risk.value, author);
+            }
         }
         rules
     }
 }
 
-fn stricter<W: Ord + Copy>(rules: &mut BTreeMap<String, W>, pattern: &str, word: W) {
-    let rule = rules.entry(pattern.to_owned()).or_insert(word);
-    *rule = word.max(*rule);
+fn worded<W: Copy>(rules: &RuleTable<W>, word: fn(W) -> &'static str) -> RuleTable<&'static str> {
+    let worded =
+        |rule: &Setting<W>| Setting { value: word(rule.value), origin: rule.origin.clone() };
+    rules.iter().map(|(pattern, rule)| (pattern.clone(), worded(rule))).collect()
+}
+
+fn stricter<W: Ord>(rules: &mut RuleTable<W>, pattern: &str, rule: Setting<W>) {
+    if rules.get(pattern).is_none_or(|known| known.value < rule.value) {
+        rules.insert(pattern.to_owned(), rule);
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -200,10 +216,11 @@ mod tests {
         let text = "[permissions]\n\"fs/*\" = \"allow\"\nexecute = \"deny\"\n[risk]\n\"sh/*\" = \"execute\"\n";
         let mut all = calls(text).unwrap();
         all.add(&calls("[permissions]\n\"fs/*\" = \"deny\"\n").unwrap());
-        let (rules, risks) = (all.permissions(), all.risks());
+        let none = CallRules::default();
+        let (rules, risks) = (all.permissions(&none), all.risks(&none));
         assert_eq!(rules.rule("fs/x", Risk::Read).verdict, Verdict::Deny);
         assert_eq!(risks.risk("sh/run", None), Risk::Execute);
-        assert_eq!(rules.default_for(Risk::Execute), Verdict::Deny);
+        assert_eq!(rules.rule("x/y", Risk::Execute).verdict, Verdict::Deny);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use toml_edit::{Document, DocumentMut, Item, TableLike};
 
-use crate::permission::rules::{InvalidGlob, Rules, Verdict};
+use crate::permission::rules::{InvalidGlob, RuleAuthor, Rules, Verdict};
 use crate::tool_name::ServerTool;
 use ctxfs_store::{Store, StoreError};
 
@@ -54,7 +54,7 @@ impl FileRules {
     pub(crate) fn add_to(&self, rules: &mut Rules) -> Vec<RuleFlaw> {
         let mut flaws = self.flaws.clone();
         for (key, verdict, line) in &self.rules {
-            if let Err(error) = rules.add_by_key(key, *verdict) {
+            if let Err(error) = rules.add(key, *verdict, RuleAuthor::User) {
                 flaws.push(RuleFlaw { line: *line, what: error.to_string() });
             }
         }
@@ -157,7 +157,7 @@ pub(crate) fn add_stored(rules: &mut Rules, store: &Store) -> Vec<String> {
 /// `server/tool` or the word for a risk. Everything else in the file is preserved, including
 /// concurrent changes by other processes.
 pub fn keep(store: &Store, key: &str, verdict: Verdict) -> Result<(), KeepRuleError> {
-    Rules::default().add_by_key(key, verdict)?;
+    Rules::default().add(key, verdict, RuleAuthor::User)?;
     let locked = store.lock_permissions()?;
     let text = store.permissions()?;
     let changed = with_rule(&text, key, verdict)?;

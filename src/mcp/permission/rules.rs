@@ -61,31 +61,65 @@ pub enum RuleSource {
     Unreadable,
 }
 
-/// All rules of a user. Without any rule, calls that read are allowed, and the user is asked about
-/// all other calls.
+/// The author of a rule. The administrator's rules also decide like any other rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum RuleAuthor {
+    Administrator,
+    User,
+}
+
+/// The rules about calls. Without any rule, calls that read are allowed, and the user is asked
+/// about all other calls.
+///
+/// The rules of the administrator are a floor: no other rule allows what they refuse or ask about,
+/// however long its pattern is.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    globs: GlobRules<Verdict>,
-    defaults: [Option<Verdict>; Risk::ALL.len()],
+    all: RuleSet,
+    floor: RuleSet,
     unreadable: bool,
 }
 
-impl Rules {
-    /// Sets the default verdict for a risk. It applies to calls that no pattern matches. If it is
-    /// set twice, the stricter verdict applies.
-    pub fn add_default(&mut self, risk: Risk, verdict: Verdict) {
+#[derive(Debug, Clone, Default)]
+struct RuleSet {
+    globs: GlobRules<Verdict>,
+    defaults: [Option<Verdict>; Risk::ALL.len()],
+}
+
+impl RuleSet {
+    // Adds a rule by its key in `[permissions]`. If a risk is added twice, the stricter verdict
+    // applies.
+    fn add(&mut self, key: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
+        let Some(risk) = Risk::of_word(key) else { return self.globs.add(key, verdict) };
         let default = &mut self.defaults[risk as usize];
         *default = Some(verdict).max(*default);
+        Ok(())
     }
 
+    fn find(&self, tool: &str, risk: Risk) -> Option<Ruling> {
+        let of_glob = self.globs.find(tool).map(|(pattern, verdict)| Ruling {
+            verdict,
+            source: RuleSource::Rule(pattern.to_owned()),
+        });
+        let of_risk = |verdict| Ruling { verdict, source: RuleSource::Default(risk) };
+        of_glob.or_else(|| self.defaults[risk as usize].map(of_risk))
+    }
+}
+
+impl Rules {
     /// Adds a rule by its key in `[permissions]`: the word for a risk, or a glob of `server/tool`.
     /// In a glob, `*` also matches `/`.
-    pub fn add_by_key(&mut self, key: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
-        match Risk::of_word(key) {
-            Some(risk) => self.add_default(risk, verdict),
-            None => self.globs.add(key, verdict)?,
+    pub fn add(
+        &mut self,
+        key: &str,
+        verdict: Verdict,
+        author: RuleAuthor,
+    ) -> Result<(), InvalidGlob> {
+        if author == RuleAuthor::Administrator {
+            self.floor.add(key, verdict)?;
         }
-        Ok(())
+        self.all.add(key, verdict)
     }
 
     /// Records that some rules could not be read. Since one of them may deny a call, no call is
@@ -95,23 +129,19 @@ impl Rules {
     }
 
     /// Returns the ruling on a call of `tool`, which has the form `server/tool`. The longest
-    /// matching pattern decides, or else the default verdict for `risk`. If some rules are
-    /// unreadable, `Allow` becomes `Ask`.
+    /// matching pattern decides, or else the default verdict for `risk`. A stricter ruling of the
+    /// administrator's rules alone takes its place. If some rules are unreadable, `Allow` becomes
+    /// `Ask`.
     pub fn rule(&self, tool: &str, risk: Risk) -> Ruling {
-        let (verdict, source) = match self.globs.find(tool) {
-            Some((pattern, verdict)) => (verdict, RuleSource::Rule(pattern.to_owned())),
-            None => (self.default_for(risk), RuleSource::Default(risk)),
-        };
-        if self.unreadable && verdict == Verdict::Allow {
+        let usual = if risk == Risk::Read { Verdict::Allow } else { Verdict::Ask };
+        let usual = || Ruling { verdict: usual, source: RuleSource::Default(risk) };
+        let ruling = self.all.find(tool, risk).unwrap_or_else(usual);
+        let floor = self.floor.find(tool, risk).filter(|floor| floor.verdict > ruling.verdict);
+        let ruling = floor.unwrap_or(ruling);
+        if self.unreadable && ruling.verdict == Verdict::Allow {
             return Ruling { verdict: Verdict::Ask, source: RuleSource::Unreadable };
         }
-        Ruling { verdict, source }
-    }
-
-    /// Returns the verdict for calls of this risk that match no pattern.
-    pub fn default_for(&self, risk: Risk) -> Verdict {
-        let usual = if risk == Risk::Read { Verdict::Allow } else { Verdict::Ask };
-        self.defaults[risk as usize].unwrap_or(usual)
+        ruling
     }
 }
 
@@ -181,13 +211,18 @@ pub struct InvalidGlob {
     why: String,
 }
 
-/// The risks of tools in the user's settings, which override the servers' annotations.
-pub type RiskRules = GlobRules<Risk>;
+/// The risks of tools in the settings, which override the servers' annotations. A tool has at least
+/// the risk that the administrator states.
+#[derive(Debug, Clone, Default)]
+pub struct RiskRules {
+    all: GlobRules<Risk>,
+    floor: GlobRules<Risk>,
+}
 
 /// Values by globs of `server/tool`. In a glob, `*` also matches `/`, as in `[tool."..."]` of the
 /// settings. The longest matching glob decides.
 #[derive(Debug, Clone)]
-pub struct GlobRules<T>(Vec<GlobRule<T>>);
+struct GlobRules<T>(Vec<GlobRule<T>>);
 
 impl<T> Default for GlobRules<T> {
     fn default() -> Self {
@@ -196,11 +231,25 @@ impl<T> Default for GlobRules<T> {
 }
 
 impl RiskRules {
+    /// Sets the risk of tools that match `pattern`.
+    pub fn add(
+        &mut self,
+        pattern: &str,
+        risk: Risk,
+        author: RuleAuthor,
+    ) -> Result<(), InvalidGlob> {
+        if author == RuleAuthor::Administrator {
+            self.floor.add(pattern, risk)?;
+        }
+        self.all.add(pattern, risk)
+    }
+
     /// Returns the risk of `tool`, which has the form `server/tool`. `trusted` holds the tool's
     /// annotations if its server is trusted.
     pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
-        let configured = self.find(tool).map(|(_, risk)| risk);
-        configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
+        let configured = self.all.find(tool).map(|(_, risk)| risk);
+        let risk = configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown);
+        self.floor.find(tool).map_or(risk, |(_, floor)| floor.max(risk))
     }
 }
 
@@ -212,8 +261,7 @@ struct GlobRule<T> {
 }
 
 impl<T: Copy + Ord> GlobRules<T> {
-    /// Sets the value for tools that match `pattern`.
-    pub fn add(&mut self, pattern: &str, value: T) -> Result<(), InvalidGlob> {
+    fn add(&mut self, pattern: &str, value: T) -> Result<(), InvalidGlob> {
         let glob = Glob::new(pattern).map_err(|error| InvalidGlob {
             pattern: pattern.to_owned(),
             why: error.kind().to_string(),
@@ -225,7 +273,7 @@ impl<T: Copy + Ord> GlobRules<T> {
 
     /// Returns the longest pattern that matches `tool`, with its value. If several patterns have
     /// equal length, the one with the greatest value is returned.
-    pub(crate) fn find(&self, tool: &str) -> Option<(&str, T)> {
+    fn find(&self, tool: &str) -> Option<(&str, T)> {
         let matching = self.0.iter().filter(|rule| rule.matcher.is_match(tool));
         let longest = matching.max_by_key(|rule| (rule.pattern.chars().count(), rule.value))?;
         Some((&longest.pattern, longest.value))

@@ -58,24 +58,91 @@ fn outputs_are_told_by_their_commands() {
     let answer = machine.answer("claude-code", &begun("compact")).unwrap();
     let text = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     let lines = [
-        "cargo test --lib  exit 101  5 bytes  ",
-        "pattern fn main  5 bytes  ",
-        "claude-code/Task  5 bytes  ",
+        ("cargo test --lib: exit 101, 5 bytes, ", "toolu_1"),
+        ("claude-code/Task: 5 bytes, ", "toolu_3"),
+        ("pattern fn main: 5 bytes, ", "toolu_2"),
     ];
-    for (number, begins) in lines.into_iter().enumerate() {
-        let path = format!("{SESSION}/artifacts/tool/toolu_{}.txt", number + 1);
-        let is_there = |line: &str| line.starts_with(begins) && line.ends_with(&path);
-        assert!(text.lines().any(is_there), "{begins}: {text}");
+    for (line, (begin, name)) in text.lines().skip(1).zip(lines) {
+        let end = format!(" ago: tool/{name}.txt");
+        assert!(line.starts_with(begin) && line.ends_with(&end), "{begin}: {text}");
+    }
+}
+
+/// What failed and what is new must not be lost among many others, nor a long command fill the map.
+#[test]
+fn failures_and_new_outputs_take_turns() {
+    let machine = Machine::new();
+    let put = |call: &str, command: &str, code: &str, output: &str| {
+        let args = json!({ "command": command }).to_string();
+        let arguments = ["-c", SESSION, "--call", call, "--exit-code", code, "--args", &args];
+        machine.store.ctxfs("put", &arguments).stdin(output).stdout();
+    };
+    put("a", "make old", "2", "ERROR: no rule\n");
+    put("b", "make test", "1", "ERROR: no test\n");
+    put("c", "make test", "0", "fine\n");
+    for number in 0..20 {
+        put(&format!("call_{number}"), &format!("echo {number} {}", "x".repeat(90)), "0", "x\n");
+    }
+    put("d", "make new", "2", "one\nERROR: no rule\nERROR: no file\n");
+    machine.store.ctxfs("log", &["append", SESSION]).stdin("{\"role\":\"user\"}\n").stdout();
+    let answer = machine.answer("claude-code", &begun("compact")).unwrap();
+    let text = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(text.len() <= 1000, "{} bytes", text.len());
+    for (line, begin) in lines[1..5].iter().zip([
+        "make new: exit 2, 2 errors, ",
+        "echo 19 xxx",
+        "make old: exit 2, 1 error, ",
+        "echo 18 xxx",
+    ]) {
+        assert!(line.starts_with(begin), "{text}");
+    }
+    assert!(lines[2].contains("xxx...: exit 0, 2 bytes, ") && lines[2].len() < 110, "{text}");
+    assert!(
+        !text.contains("no test") && !text.contains("tool/b.txt"),
+        "a later run counts: {text}"
+    );
+    let [.., messages, search] = &lines[..] else { panic!("{text}") };
+    assert!(messages.starts_with("messages: /") && search.starts_with("search: /"), "{text}");
+    let path = messages.trim_start_matches("messages: ").replace("PATTERN", "user");
+    assert!(machine.store.view(&path).starts_with(b"1:{"), "{path}");
+    let path = search.trim_start_matches("search: ").replace("PATTERN", "no file");
+    let found = String::from_utf8(machine.store.view(&path)).unwrap();
+    assert!(found.contains("tool/d.txt:3:ERROR: no file"), "{path}: {found}");
+}
+
+#[test]
+fn a_map_is_short_whatever_the_names() {
+    let machine = Machine::new();
+    for (prefix, id, lines) in [(4, 100, 4), (4, 255, 4), (300, 100, 3), (1000, 100, 2)] {
+        let (prefix, id) = ("/p".repeat(prefix / 2), "c".repeat(id));
+        machine.store.put(&id, &"\u{e9}".repeat(60), b"1\n");
+        let event =
+            json!({ "session_id": id, "hook_event_name": "SessionStart", "source": "resume" });
+        let variables = [("CTXFS_ADVERTISE", &*prefix)];
+        let answer = machine.answer_with("claude-code", &event, &variables).unwrap();
+        let text = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+        assert!(text.len() <= 1000, "{} bytes", text.len());
+        assert_eq!(text.lines().count(), lines, "{text}");
+        let search = format!("search: {prefix}/{id}/.grep/PATTERN");
+        assert!(lines == 2 || text.lines().last() == Some(&search), "{text}");
     }
 }
 
 fn check(text: &str) {
-    assert!(text.len() <= 1536, "{} bytes", text.len());
+    assert!((900..=1000).contains(&text.len()), "{} bytes", text.len());
     let lines: Vec<_> = text.lines().collect();
     assert!(lines[0].starts_with("[ctxfs] "), "{text}");
-    let newest = format!("{SESSION}/artifacts/tool/call_99.txt");
-    assert!(lines[1].starts_with("3 bytes  ") && lines[1].ends_with(&newest), "{text}");
-    let told = lines.len() - 2;
-    assert_eq!(lines[lines.len() - 1], format!("and {} more beside them", 100 - told));
+    assert!(
+        lines[1].starts_with("3 bytes, ") && lines[1].ends_with(" ago: tool/call_99.txt"),
+        "{text}"
+    );
+    let [.., more, read, search] = &lines[..] else { panic!("{text}") };
+    let told = lines.len() - 4;
+    assert_eq!(*more, format!("and {} more", 100 - told));
     assert!(told >= 10, "{text}");
+    let ends = [("read: /", "/artifacts/PATH or PATH.summary"), ("search: /", "/.grep/PATTERN")];
+    for (line, (begin, end)) in [read, search].into_iter().zip(ends) {
+        assert!(line.starts_with(begin) && line.ends_with(&format!("{SESSION}{end}")), "{text}");
+    }
 }

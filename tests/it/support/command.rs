@@ -44,8 +44,9 @@ impl Command {
         Self::new(env!("CARGO_BIN_EXE_ctxfs")).without_settings()
     }
 
-    /// Removes the settings of the user who runs the tests.
+    /// Removes the settings of the user who runs the tests. Nothing removes the administrator's.
     pub(crate) fn without_settings(mut self) -> Self {
+        assert!(!Path::new("/etc/ctxfs.toml").exists(), "run the tests without /etc/ctxfs.toml");
         let settings = [&b"CTXFS_"[..], b"TOOL_OUTPUT_"];
         for (name, _) in env::vars_os() {
             if settings.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix)) {

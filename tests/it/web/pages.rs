@@ -97,6 +97,38 @@ fn a_conversation_has_its_messages_calls_and_outputs() {
 }
 
 #[test]
+fn lists_begin_with_what_a_thing_is_of() {
+    let store = Arc::new(TestStore::new());
+    let args = serde_json::json!({ "command": "cargo test <x>" }).to_string();
+    let put =
+        ["-c", "c7", "--call", "call_1", "--tool", "Bash", "--exit-code", "101", "--args", &args];
+    store.ctxfs("put", &put).stdin("one\nERROR: no test\n").stdout();
+    let about = r#"{"directory":"/src/p<","host":"codex","prompt":"fix <it>","more":1}"#;
+    std::fs::write(store.path().join("context/c7/about.json"), about).unwrap();
+    store.put("c8", "call_2", b"fine\n");
+    let page = Served::new(&store, &[]);
+    eventually("all are listed", || page.get("/").has("<caption>2 conversations"));
+    let front = page.get("/");
+    let row = "<a href=\"/c/c7\">fix &lt;it&gt;</a><br><span class=\"faint\">/src/p&lt;, codex</span>\
+               <br><span class=\"faint\">last: cargo test &lt;x&gt;</span>\
+               <br><span class=\"faint\">c7</span>";
+    assert!(front.has(row), "{}", front.text());
+    assert!(front.has("<a href=\"/c/c8\">c8</a><br><span class=\"faint\">last: call_2.txt</span>"));
+    for found in ["FIX", "src/p", "cargo", "c7"] {
+        let path = format!("/?part=table&q={found}");
+        assert_eq!(page.get(&path).attributes("data-conversation"), ["c7"], "{found}");
+    }
+    let shown = page.get("/c/c7");
+    assert!(shown.has("<p id=\"about\">fix &lt;it&gt;, /src/p&lt;, codex</p>"), "{}", shown.text());
+    let row = "<a href=\"/c/c7/o/artifacts/tool/call_1.txt\">cargo test &lt;x&gt;</a>\
+               <br><span class=\"faint\">call_1.txt</span>";
+    assert!(shown.has(row), "{}", shown.text());
+    assert!(
+        page.get("/c/c8").has("<a href=\"/c/c8/o/artifacts/tool/call_2.txt\">call_2.txt</a></th>")
+    );
+}
+
+#[test]
 fn old_messages_are_pages_away() {
     let store = Arc::new(TestStore::new());
     let mut lines = String::new();

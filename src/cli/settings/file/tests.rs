@@ -140,6 +140,34 @@ fn an_absent_file_is_none_and_unreadable_ones_are_refused() {
     assert!(SettingsFile::read(&large).is_err());
 }
 
+#[test]
+fn the_administrators_file_is_of_root_alone() {
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ctxfs.toml");
+    let read = |path: &Path| SettingsFile::read_of_administrator(path);
+    assert!(read(&path).unwrap().is_none());
+    fs::write(&path, "max_lines = 3\n").unwrap();
+    assert_eq!(read(&path).unwrap().unwrap().values.len(), 1);
+    let link = dir.path().join("link");
+    symlink(&path, &link).unwrap();
+    assert!(read(&link).unwrap().is_some());
+    for mode in [0o664, 0o646, 0o666] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let failure = read(&path).unwrap_err();
+        let told = format!("are refused: others than root may write it, mode {mode:04o}");
+        assert!(failure.message.ends_with(&told), "{failure}");
+        let hint = failure.hint.unwrap();
+        assert!(hint.starts_with("as root: `chmod go-w ") && hint.ends_with("remove it"), "{hint}");
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    chown(&path, Some(1000), None).unwrap();
+    let failure = read(&link).unwrap_err();
+    assert!(failure.message.ends_with("it belongs to user 1000, not root"), "{failure}");
+    assert!(failure.hint.unwrap().starts_with("as root: `chown root "));
+    assert!(read(dir.path()).unwrap_err().message.ends_with("it is no regular file"));
+}
+
 fn parse_store(text: &str) -> StoreFile {
     StoreFile::parse(Path::new("/s/ctxfs.toml"), text)
 }

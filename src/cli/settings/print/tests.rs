@@ -9,7 +9,8 @@ use super::*;
 
 const FILE: &str = "max_lines = 5\nadvertise = \"/a \\\"b\\\"\\n\"\nquota = \"3 GiB\"\n\
     redact.sets = [\"aws\"]\nredact.rules = [{ name = \"r\", regex = 'a\\d\"{3,}' }]\n\
-    [tool.\"github/*\"]\nmax_bytes = \"mirror\"\n[tool.\"shell/exec\"]\nmax_bytes = 7\n";
+    [tool.\"github/*\"]\nmax_bytes = \"mirror\"\n[tool.\"shell/exec\"]\nmax_bytes = 7\n\
+    [permissions]\n\"shell/*\" = \"deny\"\n[risk]\n\"fs/*\" = \"read\"\n";
 
 fn loaded(text: &str) -> (Settings, Environment, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
@@ -34,6 +35,8 @@ fn what_is_printed_is_a_file_of_the_same_settings() {
     assert!(page.contains("\nmax_lines = 5 ") && page.contains("x.toml:1\n"), "{page}");
     assert!(page.contains("\nquota = \"3 GiB\" "), "{page}");
     assert!(page.contains("# for \"github/*\", "), "{page}");
+    let rule = page.lines().find(|line| line.starts_with("\"shell/*\" = \"deny\" "));
+    assert!(rule.is_some_and(|line| line.ends_with("x.toml:11")), "{page}");
 }
 
 #[test]
@@ -60,6 +63,8 @@ fn json_has_everything() {
     assert_eq!(value["redact"]["apply"]["value"], "views");
     assert_eq!(value["redact"]["rules"]["value"][0]["name"], "r");
     assert_eq!(value["tool"]["github/*"]["max_bytes"]["value"], "mirror");
+    assert_eq!(value["permissions"]["shell/*"]["value"], "deny");
+    assert_eq!(value["risk"]["fs/*"]["origin"]["line"], 13);
 }
 
 #[test]

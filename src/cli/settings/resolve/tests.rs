@@ -152,9 +152,30 @@ fn the_administrators_file_counts_below_the_users() {
     let settings = home.settings();
     assert_eq!((settings.number(SettingKey::Quota), settings.limits(None).max_lines), (Some(1), 3));
     let [(_, permissions), _] = settings.calls.tables();
-    assert_eq!(permissions.into_iter().collect::<Vec<_>>(), [("read", "deny")]);
+    let [(pattern, rule)] = &permissions.into_iter().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((&**pattern, rule.value), ("read", "deny"));
+    assert!(rule.origin.to_string().ends_with("system.toml:4"), "{}", rule.origin);
     fs::write(&system, "quota = -1\n").unwrap();
     assert!(home.load(Vec::new()).unwrap_err().message.contains("system.toml:1"));
+}
+
+#[test]
+fn users_can_only_be_stricter_than_the_administrator() {
+    let allow = "[permissions]\n\"shell/exec\" = \"allow\"\n\"docs/*\" = \"deny\"\n\
+                 [risk]\n\"shell/exec\" = \"read\"\n";
+    let mut home = Home::new().user(allow).given(allow);
+    let system = home.path("system.toml");
+    let text = "[permissions]\nexecute = \"deny\"\n\"docs/*\" = \"allow\"\n\
+                [risk]\n\"shell/*\" = \"execute\"\n";
+    fs::write(&system, text).unwrap();
+    let verdict = |home: &Home, tool: &str| {
+        let settings = home.settings();
+        let risk = settings.calls.risks(&settings.floor).risk(tool, None);
+        settings.calls.permissions(&settings.floor).rule(tool, risk).verdict.as_str()
+    };
+    assert_eq!(verdict(&home, "shell/exec"), "allow");
+    home.environment.system_settings = Some(system);
+    assert_eq!([verdict(&home, "shell/exec"), verdict(&home, "docs/x")], ["deny", "deny"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 mod decision {
     use crate::permission::decision::*;
+    use crate::permission::rules::RuleAuthor;
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Client {
         Elicitation,
@@ -62,9 +63,9 @@ mod decision {
     fn check_row(client: Client, risk: Risk, verdict: Verdict, by_rule: bool, answer: UserAnswer) {
         let mut rules = Rules::default();
         if by_rule {
-            rules.add_by_key("github/*", verdict).unwrap();
+            rules.add("github/*", verdict, RuleAuthor::User).unwrap();
         } else {
-            rules.add_default(risk, verdict);
+            rules.add(risk.as_str(), verdict, RuleAuthor::User).unwrap();
         }
         let (tool, mut remembered) = (tool("create_issue"), SessionAllowances::default());
         let can_ask = client != Client::Neither;
@@ -101,7 +102,7 @@ mod decision {
             |rules: &Rules, name| decide(rules, &remembered, &tool(name), Risk::Write, true);
         assert_eq!(decide(&rules, "a"), Decision::Allowed(Decider::Conversation));
         assert_eq!(decide(&rules, "A"), Decision::Ask);
-        rules.add_by_key("github/a", Verdict::Deny).unwrap();
+        rules.add("github/a", Verdict::Deny, RuleAuthor::User).unwrap();
         assert_eq!(shown(&decide(&rules, "a")), "refused by rules");
     }
 

@@ -62,7 +62,7 @@ mod rule_file {
     fn a_tool_whose_name_is_a_glob_gets_a_rule_for_itself_alone() {
         let tool = ServerTool { server: "evil".to_owned(), tool: "*".to_owned() };
         let mut rules = Rules::default();
-        rules.add_by_key(&pattern_of(&tool), Verdict::Allow).unwrap();
+        rules.add(&pattern_of(&tool), Verdict::Allow, RuleAuthor::User).unwrap();
         assert_eq!(rules.rule("evil/*", Risk::Write).verdict, Verdict::Allow);
         assert_eq!(rules.rule("evil/other", Risk::Write).verdict, Verdict::Ask);
     }
@@ -88,7 +88,7 @@ mod rule_file {
         fn the_pattern_of_a_tool_matches_it_alone(tool in ".{0,12}", other in ".{0,12}") {
             let name = |tool: &str| ServerTool { server: "s".to_owned(), tool: tool.to_owned() };
             let mut rules = Rules::default();
-            rules.add_by_key(&pattern_of(&name(&tool)), Verdict::Allow).unwrap();
+            rules.add(&pattern_of(&name(&tool)), Verdict::Allow, RuleAuthor::User).unwrap();
             prop_assert_eq!(rules.rule(&name(&tool).to_string(), Risk::Write).verdict, Verdict::Allow);
             if other != tool {
                 prop_assert_eq!(rules.rule(&name(&other).to_string(), Risk::Write).verdict, Verdict::Ask);

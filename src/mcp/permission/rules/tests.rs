@@ -15,32 +15,56 @@ mod rules {
     fn deny_comes_before_ask_before_allow() {
         let mut rules = Rules::default();
         for verdict in [Verdict::Allow, Verdict::Ask] {
-            rules.add_by_key("s/*", verdict).unwrap();
+            rules.add("s/*", verdict, RuleAuthor::User).unwrap();
         }
         assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Ask);
-        rules.add_by_key("*/t", Verdict::Deny).unwrap();
+        rules.add("*/t", Verdict::Deny, RuleAuthor::User).unwrap();
         assert_eq!(rules.rule("s/t", Risk::Read).source, RuleSource::Rule("*/t".to_owned()));
-        rules.add_by_key("s/t", Verdict::Allow).unwrap();
+        rules.add("s/t", Verdict::Allow, RuleAuthor::User).unwrap();
         assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Deny);
-        rules.add_by_key("s/t*", Verdict::Allow).unwrap();
+        rules.add("s/t*", Verdict::Allow, RuleAuthor::User).unwrap();
         assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Allow);
     }
 
     #[test]
     fn defaults_are_by_risk_and_the_stricter_holds() {
         let mut rules = Rules::default();
-        rules.add_by_key("write", Verdict::Allow).unwrap();
-        rules.add_by_key("read", Verdict::Deny).unwrap();
-        rules.add_by_key("read", Verdict::Ask).unwrap();
+        rules.add("write", Verdict::Allow, RuleAuthor::User).unwrap();
+        rules.add("read", Verdict::Deny, RuleAuthor::User).unwrap();
+        rules.add("read", Verdict::Ask, RuleAuthor::User).unwrap();
         let of = |risk| rules.rule("s/t", risk).verdict;
         assert_eq!(Risk::ALL.map(of), [Verdict::Deny, Verdict::Allow, Verdict::Ask, Verdict::Ask]);
     }
 
     #[test]
+    fn what_the_administrator_refuses_no_other_rule_allows() {
+        let mut rules = Rules::default();
+        rules.add("shell/*", Verdict::Deny, RuleAuthor::Administrator).unwrap();
+        rules.add("shell/ls", Verdict::Ask, RuleAuthor::Administrator).unwrap();
+        rules.add("docs/*", Verdict::Allow, RuleAuthor::Administrator).unwrap();
+        rules.add("write", Verdict::Deny, RuleAuthor::Administrator).unwrap();
+        for tool in ["shell/exec", "shell/ls", "fs/write", "docs/delete*"] {
+            rules.add(tool, Verdict::Allow, RuleAuthor::User).unwrap();
+        }
+        rules.add("docs/delete", Verdict::Deny, RuleAuthor::User).unwrap();
+        let of = |tool: &str, risk| rules.rule(tool, risk).verdict;
+        assert_eq!(of("shell/exec", Risk::Execute), Verdict::Deny);
+        assert_eq!(rules.rule("shell/exec", Risk::Read).source, RuleSource::Rule("shell/*".into()));
+        assert_eq!(of("shell/ls", Risk::Read), Verdict::Ask);
+        assert_eq!(of("fs/write", Risk::Write), Verdict::Deny);
+        assert_eq!(of("fs/write", Risk::Read), Verdict::Allow);
+        // Others may be stricter, and the administrator's own exceptions hold.
+        assert_eq!(of("docs/delete", Risk::Write), Verdict::Allow);
+        assert_eq!(of("docs/put", Risk::Write), Verdict::Allow);
+        rules.add("docs/d[e]lete", Verdict::Deny, RuleAuthor::User).unwrap();
+        assert_eq!(rules.rule("docs/delete", Risk::Write).verdict, Verdict::Deny);
+    }
+
+    #[test]
     fn with_unreadable_rules_nothing_is_allowed_without_a_person() {
         let mut rules = Rules::default();
-        rules.add_by_key("s/t", Verdict::Allow).unwrap();
-        rules.add_by_key("s/no", Verdict::Deny).unwrap();
+        rules.add("s/t", Verdict::Allow, RuleAuthor::User).unwrap();
+        rules.add("s/no", Verdict::Deny, RuleAuthor::User).unwrap();
         rules.add_unreadable();
         let asked = Ruling { verdict: Verdict::Ask, source: RuleSource::Unreadable };
         assert_eq!(rules.rule("s/t", Risk::Read), asked);
@@ -77,16 +101,31 @@ mod risk {
     #[test]
     fn the_users_globs_come_first() {
         let mut rules = RiskRules::default();
-        rules.add("shell/*", Risk::Execute).unwrap();
-        rules.add("*/list_*", Risk::Read).unwrap();
+        rules.add("shell/*", Risk::Execute, RuleAuthor::User).unwrap();
+        rules.add("*/list_*", Risk::Read, RuleAuthor::User).unwrap();
         let reads = Some(Annotations { read_only: true });
         assert_eq!(rules.risk("shell/run", reads), Risk::Execute);
         assert_eq!(rules.risk("fs/list_files", None), Risk::Read);
         assert_eq!(rules.risk("shell/list_jobs", None), Risk::Read);
         assert_eq!(rules.risk("fs/write", reads), Risk::Read);
         // Of patterns of equal length, the higher risk decides.
-        rules.add("shell/l*", Risk::Write).unwrap();
+        rules.add("shell/l*", Risk::Write, RuleAuthor::User).unwrap();
         assert_eq!(rules.risk("shell/list_jobs", None), Risk::Write);
+    }
+
+    #[test]
+    fn no_tool_has_less_risk_than_the_administrator_states() {
+        let mut rules = RiskRules::default();
+        rules.add("shell/*", Risk::Execute, RuleAuthor::Administrator).unwrap();
+        rules.add("fs/*", Risk::Read, RuleAuthor::Administrator).unwrap();
+        rules.add("shell/exec", Risk::Read, RuleAuthor::User).unwrap();
+        rules.add("fs/write", Risk::Write, RuleAuthor::User).unwrap();
+        let reads = Some(Annotations { read_only: true });
+        let of = |tool: &str| rules.risk(tool, reads);
+        assert_eq!(
+            ["shell/exec", "fs/write", "fs/x"].map(of),
+            [Risk::Execute, Risk::Write, Risk::Read]
+        );
     }
 
     #[test]
