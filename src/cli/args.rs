@@ -124,8 +124,9 @@ pub(crate) struct ConfigArgs {
 
 /// Check this machine, and print how to fix problems.
 ///
-/// Checks /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing. Exit
-/// status: 0 if a mount can work here, 1 if not.
+/// Checks /dev/fuse, the kernel, fusermount3, the store, the mounts, and the hooks in agent hosts
+/// with the last outputs. Changes nothing. Exit status: 0 if a mount can work here and the store of
+/// each hook is mounted, 1 if not.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Check the MCP servers of this file too: start each, ask what it offers, and end it. If one

@@ -1,6 +1,7 @@
 //! `ctxfs doctor`: checks this machine and its mounts, and prints how to fix problems. It changes
 //! nothing, and does not open `/dev/fuse`.
 
+mod hooks;
 mod machine;
 
 use std::path::{Path, PathBuf};
@@ -10,11 +11,10 @@ use std::{fs, io, process::Stdio, sync::Arc, thread};
 use serde_json::Value;
 
 use crate::doctor::machine::{CheckLevel, DoctorCheck};
-use crate::hook::{self, HostCalls};
 use crate::mcp::{self, FileServers};
 use crate::{
-    Cli, Context, Environment, Failure, FailureKind, Settings, args::DoctorArgs, confine,
-    helper::Role, output, page_link, remote,
+    Cli, Context, Failure, FailureKind, Settings, args::DoctorArgs, confine, helper::Role, output,
+    page_link, remote,
 };
 use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_fuse::kernel::mount::{self, MountEntry, MountState};
@@ -23,6 +23,8 @@ use ctxfs_mcp::{SurveyedOffer, SurveyedServer, config::Flaw};
 #[derive(Debug, serde::Serialize)]
 struct DoctorReport {
     can_mount: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    can_use_hooks: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     can_use_servers: Option<bool>,
     checks: Vec<DoctorCheck>,
@@ -43,21 +45,28 @@ pub(crate) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow
     checks.extend(store.iter().flat_map(|store| bucket(store, cli, context)));
     checks.extend(mount_checks());
     checks.extend(store.iter().filter_map(|store| page(store, context)));
-    checks.extend(hook_checks(&context.environment));
-    let can_mount = checks.iter().all(|check| check.level != CheckLevel::Failure);
+    checks.extend(hooks::call_checks(&context.environment));
+    let has_none_failed =
+        |checks: &Vec<DoctorCheck>| checks.iter().all(|check| check.level != CheckLevel::Failure);
+    let can_mount = has_none_failed(&checks);
+    let of_hooks = hooks::mount_checks(cli, context);
+    let can_use_hooks = of_hooks.as_ref().map(has_none_failed);
+    checks.extend(of_hooks.into_iter().flatten());
     let of_servers = args.servers.as_deref().and_then(|path| servers(path, cli, context));
     let is_right =
         |checks: &Vec<DoctorCheck>| checks.iter().all(|check| check.level <= CheckLevel::Note);
     let can_use_servers = of_servers.as_ref().map(is_right);
     checks.extend(of_servers.into_iter().flatten());
-    let report = DoctorReport { can_mount, can_use_servers, checks };
+    let report = DoctorReport { can_mount, can_use_hooks, can_use_servers, checks };
     context.printer.line(&render(&report.checks), &report)?;
-    let (text, hint) = match (can_mount, can_use_servers) {
-        (true, None | Some(true)) => return Ok(()),
-        (true, Some(false)) => ("a server cannot be used", "fix what is marked `WARN`"),
-        (false, _) => {
-            ("a mount cannot work here", "fix what is marked `FAIL`, or use `ctxfs view`")
-        }
+    let (text, hint) = if !can_mount {
+        ("a mount cannot work here", "fix what is marked `FAIL`, or use `ctxfs view`")
+    } else if can_use_hooks == Some(false) {
+        ("a hook has no mount", "fix what is marked `FAIL`")
+    } else if can_use_servers == Some(false) {
+        ("a server cannot be used", "fix what is marked `WARN`")
+    } else {
+        return Ok(());
     };
     Err(Failure::new(FailureKind::Machine, text, hint).into())
 }
@@ -323,26 +332,6 @@ fn offer_text(offer: &SurveyedOffer) -> String {
         "{} tools, {prompts} prompts, {resources} resources, {templates} templates",
         tools.len()
     )
-}
-
-fn hook_checks(environment: &Environment) -> Vec<DoctorCheck> {
-    let Some(log) = hook::call_log_path(environment) else { return Vec::new() };
-    hook::count_calls(&log).iter().map(|(host, calls)| hook_check(host, calls)).collect()
-}
-
-fn hook_check(host: &str, calls: &HostCalls) -> DoctorCheck {
-    const NAME: &str = "hook";
-    let HostCalls { first, last, outcomes, failure } = calls;
-    let total: u64 = outcomes.values().sum();
-    let outcomes: Vec<_> = outcomes.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    let outcomes = outcomes.join(", ");
-    let found = format!("{host}: {total} calls from {first} to {last}: {outcomes}");
-    match failure {
-        None => DoctorCheck::ok(NAME, found),
-        Some(failure) => {
-            CheckLevel::Warning.check(NAME, found, format!("the last failure, {failure}"))
-        }
-    }
 }
 
 const BUCKET: &str = "bucket";

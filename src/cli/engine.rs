@@ -20,11 +20,10 @@ pub(crate) fn options(
     id: Option<&Component>,
 ) -> Result<EngineOptions, Failure> {
     let defaults = EngineOptions::default();
-    let (Root::All(prefix) | Root::One(prefix)) = root;
     Ok(EngineOptions {
         allow_other: false,
         write_once: settings.is_on(SettingKey::WriteOnce),
-        prefix: prefix.clone(),
+        root: root.clone(),
         only: id.filter(|_| matches!(root, Root::One(_))).cloned(),
         max_artifact: settings.number(SettingKey::MaxArtifact),
         max_terminal: settings.number(SettingKey::MaxTerminal),

@@ -1,6 +1,8 @@
 //! `ctxfs hook`: answers an event of an agent host. The host waits for the answer, so the command
 //! ends after at most [`DEADLINE`]. A failure is logged, and the exit status is always 0.
 
+mod mounting;
+
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -60,7 +62,7 @@ fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let event = event().map_err(|error| format!("cannot read the event: {error}"))?;
     // Hosts show standard error to the user, so `ctxfs doctor` prints the notices instead.
     let settings = context.quiet_settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
-    let shelf = HookShelf { settings: Arc::new(settings), context };
+    let shelf = HookShelf { settings: Arc::new(settings), cli, context };
     let machine = machine(&context.environment);
     hooks::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())
 }
@@ -95,6 +97,7 @@ pub(crate) fn replace_policy(settings: &Settings, environment: &Environment) -> 
 
 struct HookShelf<'a> {
     settings: Arc<Settings>,
+    cli: &'a Cli,
     context: &'a Context,
 }
 
@@ -105,6 +108,21 @@ impl Shelf for HookShelf<'_> {
 
     fn policy(&self) -> ReplacePolicy {
         replace_policy(&self.settings, &self.context.environment)
+    }
+
+    fn mount(&self) -> Option<String> {
+        let environment = &self.context.environment;
+        if !self.settings.is_on(SettingKey::HooksMount) {
+            return None;
+        }
+        let why = mounting::ensure(self.cli, &self.settings, environment).err()?;
+        let store = self.settings.store(environment).ok()?;
+        let view = Settings::command_root(&store, environment);
+        Some(format!(
+            "[ctxfs] Long outputs are stored whole, but the store is not mounted: {why:#}. `{} PATH` \
+             prints what a stand-in names.\n",
+            view.path()
+        ))
     }
 
     fn open(&self, id: &str) -> Result<OpenConversation, HookError> {

@@ -19,7 +19,8 @@ use std::{fs, io, path::Path};
 use crate::args::{InstallAction, InstallArgs};
 use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
 use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
-use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
+pub(crate) use crate::install::place::NamedPaths;
+use crate::install::place::{SettingsDir, SettingsScope};
 use crate::{Cli, Context, Failure, hooks::Host, install::shell::ShellProgram, places};
 
 pub(crate) use crate::install::mcp_hosts::McpHost;
@@ -66,6 +67,19 @@ fn list(ground: &InstallContext, context: &mut Context) -> anyhow::Result<()> {
         context.printer.message(&"`ctxfs install HOST` renews what differs");
     }
     Ok(())
+}
+
+/// Returns the hosts whose settings have a hook, each with the paths that the hook uses.
+pub(crate) fn installed(cli: &Cli, context: &Context) -> anyhow::Result<Vec<(Host, NamedPaths)>> {
+    let ground = InstallContext::new(cli, context)?;
+    let scopes = [SettingsScope::User, SettingsScope::Project];
+    let places = Host::ALL.into_iter().flat_map(|host| scopes.map(|scope| (host, scope)));
+    let hook = |(host, scope)| {
+        let files = ground.files(host, scope).ok()?;
+        let hook = files.targets.last()?.hook().ok()?;
+        hook.map(|_| (host, files.paths))
+    };
+    Ok(places.filter_map(hook).collect())
 }
 
 struct HostEdit<'a> {
@@ -158,23 +172,17 @@ impl HostEdit<'_> {
         let mount = match unit {
             Some(ChangeKind::Create | ChangeKind::Change) => Some(hosts::START.to_owned()),
             Some(_) => None,
-            None => mount_by_hand(&self.files.paths),
+            None if places::is_mounted(&self.files.paths.mountpoint) => None,
+            None => {
+                let mount = self.files.paths.mount_command();
+                Some(format!("mount the store, now and at each login: `{mount}`"))
+            }
         };
         [Some(hosts::remaining_steps(self.host, &self.files.paths)), mount]
             .into_iter()
             .flatten()
             .collect()
     }
-}
-
-fn mount_by_hand(paths: &NamedPaths) -> Option<String> {
-    let is_mounted = places::is_mounted(&paths.mountpoint);
-    let store =
-        paths.named_store.as_deref().map(|store| shlex::try_quote(store).unwrap_or(store.into()));
-    let store = store.map(|store| format!("--store {store} ")).unwrap_or_default();
-    let shown = paths.mountpoint.display();
-    (!is_mounted)
-        .then(|| format!("mount the store, now and at each login: `ctxfs mount {store}{shown}`"))
 }
 
 const NEW: [&str; 2] = ["VERSION", "context"];

@@ -203,7 +203,7 @@ fn append_stdin(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Resu
         advertised,
         || places::mounts_of(&root),
         Some(&id),
-        &context.environment,
+        || places::future_root(&context.environment),
     );
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;

@@ -195,8 +195,8 @@ impl GatewayShelf {
         if advertised.is_none() && !mounts.iter().any(|mount| shows(&mount.only)) {
             return (Root::All(Root::REFERENCES.to_owned()), false);
         }
-        let id = Some(&self.id);
-        (places::reader_root(advertised, || &mounts, id, &self.user.environment), true)
+        let future = || places::future_root(&self.user.environment);
+        (places::reader_root(advertised, || &mounts, Some(&self.id), future), true)
     }
 
     fn try_open(&self) -> anyhow::Result<GatewayConversation> {

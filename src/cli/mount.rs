@@ -102,6 +102,18 @@ pub(crate) fn umount(args: &UmountArgs, cli: &Cli, context: &mut Context) -> any
     Ok(())
 }
 
+/// Returns the flags with which another ctxfs process uses the same store and settings.
+pub(crate) fn flags(store: &Path, settings: &Settings, cli: &Cli) -> Vec<OsString> {
+    let mut flags = vec![OsString::from("--store"), store.into()];
+    if let Some(config) = &cli.config {
+        flags.extend([OsString::from("--config"), config.into()]);
+    }
+    if let Some(log) = settings.text(SettingKey::Log).filter(|_| cli.log.is_some()) {
+        flags.extend([OsString::from("--log"), log.into()]);
+    }
+    flags
+}
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts the server with these arguments, and returns once its mount answers. If the mount does

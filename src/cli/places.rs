@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::{Environment, Failure, FailureKind};
-use ctxfs_core::model::{Component, Root};
+use ctxfs_core::model::{Component, Root, shell_word};
 use ctxfs_fuse::kernel::mount;
 use ctxfs_store::{Conversation, Store, conversation_at};
 
 pub(crate) const ROOT_MOUNTPOINT: &str = "/ctx";
+pub(crate) const PROGRAM_NAME: &str = "ctxfs";
 
 /// Returns the absolute path of the store: `given`, or else `$XDG_DATA_HOME/ctxfs`, or else
 /// `~/.local/share/ctxfs`.
@@ -23,9 +24,8 @@ pub(crate) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::
     Ok(resolve(&data.join("ctxfs")))
 }
 
-/// Returns the absolute path of the mountpoint: `given`, or else the first default that is a
-/// directory or can be created. A path that names an inherited file descriptor is returned
-/// unchanged.
+/// Returns the absolute path of the mountpoint: `given`, or else the default. A path that names an
+/// inherited file descriptor is returned unchanged.
 pub(crate) fn mountpoint(
     given: Option<&Path>,
     environment: &Environment,
@@ -33,13 +33,12 @@ pub(crate) fn mountpoint(
     if let Some(given) = given {
         return Ok(if mount::is_inherited_fd(given) { given.to_owned() } else { resolve(given) });
     }
-    let candidates = default_mountpoints(environment);
-    let usable = candidates.into_iter().find(|candidate| create(candidate).is_ok());
-    Ok(usable.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
+    let default = default_mountpoint(environment);
+    Ok(default.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
 }
 
 /// Returns the mountpoint to name in settings: `given`, or else the place where the store is
-/// mounted, or else the first default. Creates nothing.
+/// mounted, or else the default.
 pub(crate) fn expected_mountpoint(
     given: Option<&Path>,
     store: &Path,
@@ -47,20 +46,17 @@ pub(crate) fn expected_mountpoint(
 ) -> PathBuf {
     let mounted = || mounts_of(store).into_iter().find(|mount| mount.only.is_none());
     let mounted = || mounted().map(|mount| mount.target);
-    let default = || default_mountpoints(environment).into_iter().next();
-    let place = given.map(resolve).or_else(mounted).or_else(default);
+    let place = given.map(resolve).or_else(mounted).or_else(|| default_mountpoint(environment));
     place.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))
 }
 
-/// Returns the mountpoint for `umount`: `given`, or else the first default that is mounted, or else
-/// the first default.
+/// Returns the mountpoint for `umount`: `given`, or else the default.
 pub(crate) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    let candidates = default_mountpoints(environment);
-    let found = candidates.iter().find(|place| is_mounted(place)).or(candidates.first());
-    Ok(found.cloned().ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
+    let default = default_mountpoint(environment);
+    Ok(default.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
 /// Returns the path of the log of the background server. It is `<mountpoint>.log` in [`state_dir`],
@@ -99,14 +95,14 @@ const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 
 /// Returns the root of the tree as the readers of a conversation see it: `given`, or else the place
 /// where this store is mounted, or else the place where only this conversation is mounted, or else
-/// the place where `ctxfs mount` would mount the store.
+/// `unmounted`: [`future_root`], or the root of [`Settings::command_root`](crate::Settings).
 ///
 /// `mounts` returns the mounts of the store. It is called only without `given`.
 pub(crate) fn reader_root<M: AsRef<[StoreMount]>>(
     given: Option<&str>,
     mounts: impl FnOnce() -> M,
     id: Option<&Component>,
-    environment: &Environment,
+    unmounted: impl FnOnce() -> Root,
 ) -> Root {
     let shown = |path: PathBuf| path.display().to_string();
     if let Some(given) = given {
@@ -121,8 +117,23 @@ pub(crate) fn reader_root<M: AsRef<[StoreMount]>>(
     if let Some(one) = id.and_then(|id| mounted(Some(id))) {
         return Root::One(shown(one.target.clone()));
     }
-    let default = default_mountpoints(environment).into_iter().next();
-    Root::All(shown(default.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))))
+    unmounted()
+}
+
+/// Returns the root for texts that outlast the moment: the place where `ctxfs mount` would mount
+/// the store.
+pub(crate) fn future_root(environment: &Environment) -> Root {
+    let default = default_mountpoint(environment);
+    let default = default.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT));
+    Root::All(default.display().to_string())
+}
+
+/// Returns `ctxfs view`. Names the program by its path if `PATH` does not lead to it.
+pub(crate) fn view_command(environment: &Environment) -> String {
+    let is_on_path = environment.search.iter().any(|dir| dir.join(PROGRAM_NAME).is_file());
+    let own = || std::env::current_exe().ok().filter(|_| !is_on_path);
+    let program = own().map(|own| shell_word(&own.display().to_string()));
+    format!("{} view", program.as_deref().unwrap_or(PROGRAM_NAME))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +152,15 @@ pub(crate) fn mounts_of(store: &Path) -> Vec<StoreMount> {
     mounts.filter_map(of_store).collect()
 }
 
+/// Returns a mountpoint of the store that answers: `dir`, or any if `dir` is `None`.
+pub(crate) fn live_mount(store: &Path, dir: Option<&Path>) -> Option<PathBuf> {
+    let dir = dir.map(resolve);
+    let is_it = |target: &PathBuf| dir.as_ref().is_none_or(|dir| dir == target);
+    let of_all = mounts_of(store).into_iter().filter(|mount| mount.only.is_none());
+    let mut targets = of_all.map(|mount| mount.target).filter(is_it);
+    targets.find(|target| !matches!(mount::state(target), mount::MountState::Dead { .. }))
+}
+
 pub(crate) fn conversation_id(given: &str) -> Result<Component, Failure> {
     Component::new(given).map_err(|error| {
         let text = format!("invalid conversation id `{given}`: {error}");
@@ -148,11 +168,10 @@ pub(crate) fn conversation_id(given: &str) -> Result<Component, Failure> {
     })
 }
 
-fn default_mountpoints(environment: &Environment) -> Vec<PathBuf> {
+// The place does not depend on the session of the user, so that paths in conversations stay valid.
+fn default_mountpoint(environment: &Environment) -> Option<PathBuf> {
     let root = environment.root.then(|| PathBuf::from(ROOT_MOUNTPOINT));
-    let runtime = environment.runtime_dir.as_ref().map(|dir| dir.join("ctxfs"));
-    let home = environment.home.as_ref().map(|home| home.join("ctx"));
-    [root, runtime, home].into_iter().flatten().collect()
+    root.or_else(|| Some(environment.home.as_ref()?.join("ctx")))
 }
 
 fn no_default(what: &str, instead: &str) -> Failure {
@@ -238,11 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn mountpoints_are_tried_in_order() {
+    fn the_mountpoint_has_one_default() {
         let mut environment = environment();
+        let place = |environment: &Environment| mountpoint(None, environment).unwrap();
+        assert_eq!(place(&environment), Path::new("/nowhere/ann/ctx"));
         environment.root = true;
-        let places = default_mountpoints(&environment);
-        assert_eq!(places, ["/ctx", "/nowhere/run/ctxfs", "/nowhere/ann/ctx"].map(PathBuf::from));
+        assert_eq!(place(&environment), Path::new("/ctx"));
+        assert!(mountpoint(None, &Environment::default()).is_err());
     }
 
     #[test]

@@ -244,8 +244,8 @@ fn engine_for(
     let place = settings.store(&context.environment)?;
     let id = places::conversation_id(id)?;
     let prefix = settings.text(SettingKey::Advertise);
-    let root =
-        places::reader_root(prefix, || places::mounts_of(&place), Some(&id), &context.environment);
+    let command = || Settings::command_root(&place, &context.environment);
+    let root = places::reader_root(prefix, || places::mounts_of(&place), Some(&id), command);
     let options = engine::options(settings, &root, Some(&id))?;
     Ok((engine::open(Store::open(&place)?, options), id))
 }

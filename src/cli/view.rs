@@ -13,6 +13,7 @@ use ctxfs_store::{Store, StoreError};
 pub(crate) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, args.reader.settings())?;
     let root = settings.store(&context.environment)?;
+    check_line(cli, &root)?;
     let store = Store::open(&root)?;
     let target =
         PathInTree::new(&args.path, &root, &store, settings.text(SettingKey::Advertise), context)?;
@@ -21,6 +22,26 @@ pub(crate) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let printed = read_through(&tree, &target.path, |bytes| context.printer.bytes(bytes));
     engine.finish();
     printed
+}
+
+/// Fails if the line begins with `ctxfs view` and names a settings file or a new store. Hosts let
+/// such lines run without a question (`ctxfs install`). With a settings file, a line could send
+/// data or show secrets, and a new store would be written.
+fn check_line(cli: &Cli, store: &Path) -> Result<(), Failure> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_none_or(|first| first != "view") {
+        return Ok(());
+    }
+    if words.any(|word| word.as_bytes().starts_with(b"--config")) {
+        let text = "`--config` is not accepted after `view`";
+        return Err(Failure::usage(text, "put it first: `ctxfs --config FILE view PATH`"));
+    }
+    if cli.store.is_some() && !Store::exists(store) {
+        let text = format!("there is no store `{}`", store.display());
+        let hint = "name a store that exists; `ctxfs --store DIR view PATH` makes a new one";
+        return Err(Failure::new(FailureKind::Failed, text, hint));
+    }
+    Ok(())
 }
 
 /// A path to read, relative to the `root` of the tree that contains it. If the path is in a
@@ -46,14 +67,14 @@ impl PathInTree {
             let prefix = prefix.unwrap_or_else(|| mount.target.display().to_string());
             return Ok(Self { root: Root::One(prefix), only: mount.only, path });
         }
-        let reader_root = |id: Option<&Component>| {
-            places::reader_root(advertised, || &mounts, id, &context.environment)
-        };
-        let path = resolved(store, relative(path, &mounts, &reader_root(None)))?;
+        let future = || places::future_root(&context.environment);
+        let future = places::reader_root(advertised, || &mounts, None, future);
+        let path = resolved(store, relative(path, &mounts, &future))?;
         let only = conversation_of(&path);
-        let root = reader_root(only.as_ref());
+        let command = || Settings::command_root(root, &context.environment);
+        let root = places::reader_root(advertised, || &mounts, only.as_ref(), command);
         let path = match &root {
-            Root::All(_) => path,
+            Root::All(_) | Root::Command(_) => path,
             Root::One(_) => path.components().skip(1).collect(),
         };
         Ok(Self { root, only, path })

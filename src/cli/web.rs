@@ -14,7 +14,7 @@ use crate::{
     Cli, Context, Failure, FailureKind, SettingKey, Settings, args::WebArgs, confine, engine,
     helper::page::PageHelpers, logging, page_link::RunningPage, places, remote,
 };
-use ctxfs_core::model::{Component, visible};
+use ctxfs_core::model::{Component, Root, visible};
 use ctxfs_engine::{Confinement, Engine, EngineOptions};
 use ctxfs_store::Store;
 use ctxfs_web::{Shelf, WebOptions};
@@ -137,10 +137,11 @@ fn options(
     context: &Context,
 ) -> Result<EngineOptions, Failure> {
     let given = settings.text(SettingKey::Advertise);
-    let seen = places::reader_root(given, || places::mounts_of(root), only, &context.environment);
+    let future = || places::future_root(&context.environment);
+    let seen = places::reader_root(given, || places::mounts_of(root), only, future);
     let mut options = engine::options(settings, &seen, None)?;
     if let Some(only) = only {
-        options.prefix = seen.of(&only.to_text());
+        options.root = Root::One(seen.of(&only.to_text()));
         options.only = Some(only.clone());
     }
     // The computed views are not worth caching, and filters are not run.

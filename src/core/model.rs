@@ -31,7 +31,7 @@ pub use crate::model::name::{
     Component, Folder, LEAST_DIGITS, MAX_DEPTH, NAME_MAX, NameError, RelPath, is_scratch,
     with_digits, without_digits,
 };
-pub use crate::model::place::{ContextRef, Place, Root, handle, readings};
+pub use crate::model::place::{ContextRef, Place, Root, handle, readings, shell_word};
 pub use crate::model::record::{
     ArtifactState, Far, LocalFile, Owner, Provenance, Record, Removal, Stage, ViewSizes,
 };

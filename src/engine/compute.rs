@@ -196,7 +196,7 @@ fn compute_text(
             (base, _) => show::show_view(engine, of, base.source()?, view, again),
         },
         Recipe::Search(query, reader) => search::search(engine, of, (query, reader), again),
-        Recipe::Readme => Ok(engine.held_text(&ctxfs_view::readme(&engine.options.root()), None)?),
+        Recipe::Readme => Ok(engine.held_text(&ctxfs_view::readme(&engine.options.root), None)?),
         Recipe::Ignore => Ok(engine.held_text(&ctxfs_view::ignore(), None)?),
         Recipe::Manifest(reader) => manifest::show_manifest(engine, of.base.dir()?, reader),
         Recipe::Removed(name) => resolve::show_removed(engine, of.base.dir()?, name),

@@ -206,7 +206,7 @@ impl Look {
     pub fn view(&self, view: &View, expired: &dyn Fn() -> bool) -> Result<LookText> {
         let (text, rendered) = show::render_here(&self.engine, &self.source, view, expired)?;
         let notice = rendered.notice.unwrap_or_default();
-        let searches = self.snapshot.place.file() + ".grep/";
+        let searches = self.snapshot.place.of_view(".grep/").file();
         Ok(LookText { notice, text, whole: rendered.whole, searches })
     }
 

@@ -220,7 +220,7 @@ impl Host for OpenLog<'_> {
         let output = StoredOutput::open(self.engine, self.conversation, record, false)?;
         let text = output.view_in_place(self.engine, &View::Preview)?;
         let text = String::from_utf8(text).map_err(io::Error::other)?;
-        let full_output_path = output.place().file();
+        let full_output_path = output.place().address();
         Ok(Preview { text: text.trim_end().to_owned(), full_output_path })
     }
 }

@@ -23,8 +23,8 @@ const VIEW_DEADLINE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 
 /// The options of an engine, fixed when it is created.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// The path of the root of the tree as readers see it, such as `/ctx`. Views print this path.
-    pub prefix: String,
+    /// The root of the tree as readers see it, such as `/ctx`. Views print paths below it.
+    pub root: Root,
     /// The only conversation that this door shows. The root of the tree is then the directory of
     /// this conversation. If `None`, the root holds all conversations.
     pub only: Option<Component>,
@@ -75,7 +75,7 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {
-            prefix: "/ctx".to_owned(),
+            root: Root::All("/ctx".to_owned()),
             only: None,
             allow_other: false,
             write_once: false,
@@ -100,15 +100,9 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Returns the root of the tree, as seen by readers.
-    pub fn root(&self) -> Root {
-        let prefix = self.prefix.clone();
-        if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
-    }
-
     /// Returns the place of the file at `path` in the conversation `id`, as seen by readers.
     pub fn place(&self, id: &Component, path: &RelPath) -> Place {
-        Place::below(&self.root(), &id.to_text(), path)
+        Place::below(&self.root, &id.to_text(), path)
     }
 
     /// Returns the secrets to mask in stored files, if they are masked.

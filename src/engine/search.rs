@@ -14,14 +14,14 @@ use crate::{
     RemoteFile, Result, SourceDir, Timed, Version, ViewText,
 };
 use ctxfs_core::materialize::{Checkpoints, PlainText, is_for_terminal, strip_escapes};
-use ctxfs_core::model::{Component, RelPath, Root};
+use ctxfs_core::model::{Component, Place, RelPath, Root};
 use ctxfs_store::{Artifacts, read_full_at, stat_file};
 use ctxfs_view::{Corpus, CorpusQuery, Directory, Loaded, Rendered};
 
-fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
-    let id = place.conversation().ok_or(EngineError::Stale)?;
-    let path = place.path().map_or_else(String::new, |path| format!("/{path}"));
-    Ok(format!("{}{path}", root.of(&id.to_text())))
+fn shown_place(place: &DirPlace, root: &Root) -> Result<Place> {
+    let id = place.conversation().ok_or(EngineError::Stale)?.to_text();
+    let of_path = |path: &RelPath| Place::below(root, &id, path);
+    Ok(place.path().map_or_else(|| Place::of_conversation(root, &id), of_path))
 }
 
 /// Returns the version of a search of the directory `dir`. The version changes with every change of
@@ -62,7 +62,7 @@ pub(crate) fn search(
     let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
     let artifacts = SearchedArtifacts::of(engine, &place, (id, reader))?;
     let directory = Directory {
-        path: &shown_path(&place, &engine.options.root())?,
+        place: &shown_place(&place, &engine.options.root)?,
         corpus: &artifacts,
         redacts: engine.secrets.rules(),
     };
@@ -86,13 +86,14 @@ pub(crate) fn search_here(
     expired: &(dyn Fn() -> bool + Sync),
 ) -> Result<(Vec<u8>, Rendered, String)> {
     let place = DirPlace::Conversation(id.clone());
-    let path = shown_path(&place, &engine.options.root())?;
+    let shown = shown_place(&place, &engine.options.root)?;
     let dir = FileId::of(&engine.conversation(id)?.dir().stat_self()?);
     let artifacts = SearchedArtifacts::of(engine, &place, (dir, &Reader::Server))?;
-    let directory = Directory { path: &path, corpus: &artifacts, redacts: engine.secrets.rules() };
+    let directory =
+        Directory { place: &shown, corpus: &artifacts, redacts: engine.secrets.rules() };
     let mut text = Vec::new();
     let rendered = query.render(&directory, expired, &mut text)?;
-    Ok((text, rendered, path + "/.grep/"))
+    Ok((text, rendered, shown.of_view("/.grep/").file()))
 }
 
 /// The artifacts that a search reads.

@@ -155,7 +155,7 @@ impl ShownOutput {
 impl StoredOutput {
     /// Opens the output with this `record`. If the record has no analysis of all bytes, analyses
     /// them if `needs_all` is true, and otherwise only the first bytes.
-    pub(crate) fn open(
+    pub fn open(
         engine: &Engine,
         conversation: &Conversation,
         record: Record,

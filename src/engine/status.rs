@@ -33,7 +33,7 @@ impl Engine {
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "store": self.store.root(),
-            "prefix": self.options.prefix,
+            "prefix": self.options.root.path(),
             "only": self.options.only.as_ref().map(Component::to_text),
             "uptimeSeconds": self.started.elapsed().as_secs(),
             "keptViewBytes": self.texts.weight(),

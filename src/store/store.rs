@@ -42,6 +42,11 @@ impl Store {
         Self::open_with(root, |dir| dir)
     }
 
+    /// Returns true if there is a store at `root`.
+    pub fn exists(root: &Path) -> bool {
+        root.join(layout::VERSION).exists()
+    }
+
     /// Opens the store as [`Self::open`] does. Calls `made`, for example [`Dir::never_waiting`],
     /// with the directory of the store. Uses the directory that `made` returns, and opens all other
     /// directories of the store through it.

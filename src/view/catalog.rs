@@ -546,6 +546,10 @@ pub fn readme(root: &Root) -> String {
     let rows = CATALOG.iter().map(|derived| derived.view_type().readme);
     let views: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
     let text = include_str!("readme.md").replace("{views}", &views.join("\n"));
+    let text = match root {
+        Root::Command(command) => text.replace("cat '{prefix}/", &format!("{command} '")),
+        Root::All(_) | Root::One(_) => text,
+    };
     let text = text.replace("{prefix}/<conversation>", &root.of("<conversation>"));
     text.replace("{prefix}/c7", &root.of("c7"))
 }

@@ -121,7 +121,7 @@ fn written(
     tools: &[String],
     over: bool,
 ) -> io::Result<String> {
-    let (content, limits, path) = (subject.content, subject.limits, subject.place.file());
+    let (content, limits, path) = (subject.content, subject.limits, subject.place.address());
     let lines = Some(subject.analysis.lines).filter(|_| subject.analysis.bytes == content.len());
     let kept = match lines {
         _ if subject.analysis.is_binary() => EnvelopePreview::none(content, lines),
@@ -211,7 +211,7 @@ fn text(
         Some(shown(subject, kept, over)),
         response.and_then(left_out),
         Some(format!("All of it: `{}`.", subject.place.file())),
-        next_step(tools).filter(|_| over && !subject.analysis.is_binary()),
+        next_step(subject, tools).filter(|_| over && !subject.analysis.is_binary()),
     ];
     sentences.into_iter().flatten().collect::<Vec<String>>().join(" ")
 }
@@ -248,7 +248,10 @@ fn left_out(response: &Response) -> Option<String> {
     (!names.is_empty()).then(|| format!("{} {verb} there only.", names.join(" and ")))
 }
 
-fn next_step(tools: &[String]) -> Option<String> {
+fn next_step(subject: &Subject<'_>, tools: &[String]) -> Option<String> {
+    if subject.place.is_read_by_command() {
+        return Some("To go on: add `.grep/PATTERN` or `.lines/A-B` to its path.".to_owned());
+    }
     let has = |tool: &str| tools.iter().any(|name| name == tool);
     let may_have = |tool: &str| tools.is_empty() || has(tool);
     let words = match (has(SUBAGENT), may_have("Read"), may_have("Grep")) {

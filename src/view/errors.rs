@@ -72,12 +72,13 @@ fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
 }
 
 fn path(subject: &Subject<'_>, found: &Findings) -> String {
-    let (file, words) = (subject.place.file(), &subject.analysis.errors.words);
+    let words = &subject.analysis.errors.words;
     if words.is_empty() {
         let first = found.shown.iter().map(|finding| finding.at.line).min().unwrap_or(1);
-        return format!("{file}.lines/{first}+{ON_LINES}");
+        return subject.place.of_view(&format!(".lines/{first}+{ON_LINES}")).file();
     }
-    format!("{file}.grep/{}", Query::of(&words.join("|")))
+    let query = Query::of(&words.join("|"));
+    subject.place.of_view(&format!(".grep/{query}")).file()
 }
 
 #[cfg(test)]

@@ -49,9 +49,9 @@ pub(super) fn render(
         Ok(question) => question,
         Err(why) => return Ok(Rendered::noted(reply::no_question(&why))),
     };
-    let (content, file) = (subject.content, subject.place.file());
+    let (content, place) = (subject.content, subject.place);
     if content.is_empty() {
-        return Ok(Rendered::noted(format!("# {file} is empty\n")));
+        return Ok(Rendered::noted(format!("# {} is empty\n", place.file())));
     }
     let stopped = |offset: u64| {
         let notice = format!("# out of time after {}\n", portion(offset, content.len()));
@@ -63,11 +63,16 @@ pub(super) fn render(
         }
         let telling =
             terms::distinctive(content, json::begins(content)?, SUGGESTED_WORDS, expired)?;
-        let more = format!(". More: {file}.terms");
-        return Ok(Rendered::noted(reply::nothing(&question.asked, &file, &telling, &more)));
+        let more = format!(". More: {}", place.of_view(".terms").file());
+        return Ok(Rendered::noted(reply::nothing(
+            &question.asked,
+            &place.file(),
+            &telling,
+            &more,
+        )));
     };
     let passages = Passages::read(content, &chosen, expired, scan::BLOCK_BYTES)?;
-    let grep = format!("{file}.grep");
+    let grep = place.of_view(".grep");
     let summary = |shown: usize| ReplySummary {
         chosen: &chosen,
         terms: passages.best.first().map_or(0, |best| best.terms),

@@ -111,9 +111,9 @@ fn finish(
 
 fn no_start(query: &Query, subject: &Subject<'_>, offset: u64) -> Rendered {
     let notice = format!(
-        "# out of time after {}, before the search began. Again: {}.grep/{query}\n",
+        "# out of time after {}, before the search began. Again: {}\n",
         portion(offset, subject.content.len()),
-        subject.place.file(),
+        subject.place.of_view(&format!(".grep/{query}")).file(),
     );
     Rendered { notice: Some(notice), whole: false }
 }
@@ -193,7 +193,7 @@ impl SearchNotices<'_> {
     }
 
     fn path(&self, query: &Query) -> String {
-        format!("{}.grep/{query}", self.subject.place.file())
+        self.subject.place.of_view(&format!(".grep/{query}")).file()
     }
 }
 

@@ -186,7 +186,8 @@ impl FilterNotices<'_> {
         let follows = if any {
             "what was found before follows".to_owned()
         } else {
-            format!("nothing was found before. What it is: {}.summary", self.subject.place.file())
+            let summary = self.subject.place.of_view(".summary").file();
+            format!("nothing was found before. What it is: {summary}")
         };
         Some(format!(
             "not JSON from line {} on (byte {}): {follows}",
@@ -207,10 +208,11 @@ impl FilterNotices<'_> {
                 )
             }
         };
-        let file = self.subject.place.file();
+        let [filter, shape] =
+            [".jq/.items[] | ...", ".shape"].map(|view| self.subject.place.of_view(view).file());
         Some(format!(
             "{what} more than {} MiB, the most that a filter is given at once. Begin with a path to \
-             smaller ones and a pipe, as {file}.jq/.items[] | ...; {file}.shape has the paths",
+             smaller ones and a pipe, as {filter}; {shape} has the paths",
             MAX_VALUE_BYTES >> 20
         ))
     }
@@ -229,7 +231,7 @@ impl FilterNotices<'_> {
     }
 
     fn path(&self, filter: &Filter) -> String {
-        format!("{}.jq/{filter}", self.subject.place.file())
+        self.subject.place.of_view(&format!(".jq/{filter}")).file()
     }
 }
 

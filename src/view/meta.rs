@@ -47,7 +47,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     let analysis = Analysis { shortcuts: None, ..subject.analysis.clone() };
     let mut meta = Meta {
         reference: subject.place.reference(),
-        file: subject.place.file(),
+        file: subject.place.address(),
         path: subject.place.path(),
         generation: subject.record.generation,
         size: subject.size(),

@@ -85,20 +85,21 @@ fn not_json(subject: &Subject<'_>) -> io::Result<String> {
     let from = wrong.filter(|place| (place.line, place.column) > (1, 1)).map(|place| {
         format!(" from line {}, byte column {} on", grouped(place.line), grouped(place.column))
     });
-    let file = subject.place.file();
+    let views = ["", ".head", ".tail", ".wrap"].map(|view| subject.place.of_view(view).file());
     Ok(format!(
-        "# not JSON{} ({}, {}), so nothing is indented. As it is: {file}, {file}.head, {file}.tail, {file}.wrap\n",
+        "# not JSON{} ({}, {}), so nothing is indented. As it is: {}\n",
         from.unwrap_or_default(),
         subject.analysis.mime,
         counted(subject.content.len(), "byte"),
+        views.join(", "),
     ))
 }
 
 fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
     format!(
-        "out of time after {}; what was indented follows. Without a limit of time: ctxfs view {}.pretty",
+        "out of time after {}; what was indented follows. Without a limit of time: {}",
         portion(offset, subject.content.len()),
-        subject.place.file(),
+        subject.place.of_view(".pretty").command(),
     )
 }
 

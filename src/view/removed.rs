@@ -25,7 +25,7 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
 pub fn away(record: &Record, why: &str, place: &Place, same_name: &[String]) -> String {
     let first = "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.";
     let why = format!("They cannot be read now: {why}");
-    let again = format!("again:  look at {}.summary in a while", place.file());
+    let again = format!("again:  look at {} in a while", place.of_view(".summary").file());
     text([first.to_owned(), why], known(record, place).chain(also(same_name)), Some(again))
 }
 

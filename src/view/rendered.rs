@@ -42,9 +42,9 @@ impl Rendered {
     pub fn of_beginning(self, place: &Place) -> Self {
         let notice = format!(
             "# out of time: what follows is of the beginning of {}. Look again, or, without a limit \
-             of time: ctxfs view {}\n",
+             of time: {}\n",
             place.file(),
-            place.file(),
+            place.command(),
         );
         Self { notice: Some(notice + &self.notice.unwrap_or_default()), whole: false }
     }

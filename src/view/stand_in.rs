@@ -145,8 +145,7 @@ pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     if text.len() > Limits::STAND_IN_BYTES {
         return Ok(Vec::new());
     }
-    let found = [of_handle(text), of_preview(text)].into_iter().flatten();
-    Ok(of_summary(text).chain(found).collect())
+    Ok(of_summary(text).chain(of_handle(text)).chain(of_preview(text)).collect())
 }
 
 fn max_stand_in_bytes(limits: &Limits) -> u64 {
@@ -171,10 +170,13 @@ fn of_handle(text: &str) -> Option<String> {
     serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()
 }
 
-// Parses `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`.
-fn of_preview(text: &str) -> Option<String> {
-    let last = text.lines().next_back()?.strip_prefix("[Full output: ")?;
-    Some(last.strip_suffix(']')?.to_owned())
+// Parses `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`. The path may be the last word of a
+// command.
+fn of_preview(text: &str) -> Vec<String> {
+    let last = text.lines().next_back().and_then(|line| line.strip_prefix("[Full output: "));
+    let Some(file) = last.and_then(|last| last.strip_suffix(']')) else { return Vec::new() };
+    let word = shlex::split(file).and_then(|mut words| words.pop());
+    [file.to_owned()].into_iter().chain(word).collect()
 }
 
 #[cfg(test)]

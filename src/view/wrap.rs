@@ -121,10 +121,9 @@ impl<'a> LineFolder<'a> {
 
     fn out_of_time(&self, subject: &Subject<'_>, done: u64) -> String {
         format!(
-            "# out of time after {}; what was folded follows. Go on: {}.grep/--from={} -o .{{1,{WIDTH}}}\n",
+            "# out of time after {}; what was folded follows. Go on: {}\n",
             portion(done, subject.content.len()),
-            subject.place.file(),
-            self.at,
+            subject.place.of_view(&format!(".grep/--from={} -o .{{1,{WIDTH}}}", self.at)).file(),
         )
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn write_outputs(
 
 fn heading(site: &Arc<Site>, id: &Component, query: &ConversationQuery) -> Markup {
     let name = id.to_text();
-    let root = site.engine.options.root().of(&name);
+    let root = site.engine.options.root.of(&name);
     let conversation = site.engine.conversation(id).ok();
     let about =
         conversation.map(|found| ctxfs_engine::about_of(&site.engine, &found)).unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::output::window::{
 };
 use crate::{Crumb, Result, Sink, Site, address, display, search, shell};
 use ctxfs_core::materialize::strip_escapes;
-use ctxfs_core::model::{Analysis, Component, visible};
+use ctxfs_core::model::{Analysis, Component, shell_word, visible};
 use ctxfs_engine::LookFacts;
 use ctxfs_view::View;
 
@@ -267,21 +267,12 @@ fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
                 "Copy: "
                 button type="button" data-copy="path" data-text=(file) { "path" } " "
                 button type="button" data-copy="reference" data-text=(place.reference()) { "reference" } " "
-                button type="button" data-copy="cat" data-text={ "cat " (quoted(&file)) } { "cat command" } " "
+                button type="button" data-copy="cat" data-text={ "cat " (shell_word(&file)) } { "cat command" } " "
                 button type="button" data-copy="standin" data-from=(stand_in) { "stand-in" } " "
             }
             a #raw href=(raw) download { "Download" }
         }
     }
-}
-
-// Quotes `text` as one word for a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 const ERRORS: usize = 24;
@@ -348,17 +339,4 @@ fn text_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<String>> {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let text = String::from_utf8_lossy(&strip_escapes(line)).into_owned();
     Ok(Some(text.trim().chars().take(LINE).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_one_word_of_a_shell() {
-        assert_eq!(quoted("/ctx/c7/x.txt"), "/ctx/c7/x.txt");
-        assert_eq!(quoted("/ctx/a b/$(rm -rf).txt"), "'/ctx/a b/$(rm -rf).txt'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -4,6 +4,7 @@ mod arrivals;
 mod claude_code;
 mod codex;
 mod harmless;
+mod mounting;
 mod others;
 mod policy;
 mod resuming;
@@ -43,7 +44,7 @@ impl Machine {
     /// Returns the call of a hook with another store.
     fn hook_with(&self, host: &str, store: &Path) -> Command {
         let hook = Command::ctxfs().arg("hook").arg(host).arg("--store").arg(store);
-        let hook = hook.env("HOME", &self.home);
+        let hook = hook.env("HOME", &self.home).env("CTXFS_HOOKS_MOUNT", "false");
         let hook = hook.env("XDG_STATE_HOME", self.home.join("state"));
         hook.env("CLAUDE_CODE_TMPDIR", self.home.join("tmp")).with(|inner| {
             inner.env_remove("CODEX_HOME").env_remove("CURSOR_VERSION");

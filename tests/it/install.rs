@@ -1,5 +1,6 @@
 //! `ctxfs install`: the settings of hosts, in a home of the test's own.
 
+mod doctor;
 mod door;
 mod files;
 mod home;

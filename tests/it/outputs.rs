@@ -152,7 +152,9 @@ fn steps(summary: &str) -> Vec<&str> {
     let facts = summary.lines().take_while(|line| !line.starts_with("--- "));
     let steps = facts.filter_map(|line| labels.iter().find_map(|label| line.strip_prefix(label)));
     let names = steps.map(|step| step.split("    ").next().unwrap());
-    names.filter(|name| *name != ".find/WORDS").collect()
+    // Names of every output, which have to be completed.
+    let any = ["/WORDS", "/PATTERN", "/A-B"];
+    names.filter(|name| !any.iter().any(|end| name.ends_with(end))).collect()
 }
 
 /// Takes each step that the summary of an output with a cause offers, literally. Returns what is

@@ -17,7 +17,7 @@ pub(crate) struct MountArgs {
     /// Mountpoint; created if missing. With --foreground, `/dev/fd/N` serves a mount that the
     /// parent process made; N is the inherited file descriptor of the mount.
     ///
-    /// Default: `/ctx` for root, or else `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`. Environment:
+    /// Default: `~/ctx`, and `/ctx` for root. Environment:
     /// `CTXFS_MOUNT`.
     pub(crate) dir: Option<PathBuf>,
 

@@ -142,6 +142,9 @@ pub(crate) enum Layout {
 /// `ctxfs view c7/artifacts/tool/9f3k.txt.summary` prints what the same path shows under a mount.
 /// Quote a query for the shell: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. Given
 /// the handle or reference of an output, prints the output: `ctxfs view c7/9f3k.txt`
+///
+/// A line that begins with `ctxfs view` only reads: --config, and --store for a new store, are
+/// accepted only before `view`.
 #[derive(Debug, Args)]
 pub(crate) struct ViewArgs {
     /// Path, beginning with the conversation. A path below the mountpoint, a reference

@@ -9,7 +9,7 @@ use std::{cell::Cell, path::Path, sync::Arc};
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};
 use crate::hooks::transcript;
-use ctxfs_core::model::{Component, Folder, Limits, NameError, Provenance, RelPath};
+use ctxfs_core::model::{Folder, Limits, NameError, Provenance, RelPath};
 use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
     StoredOutput, is_stand_in,
@@ -58,6 +58,10 @@ pub trait Shelf {
 
     /// Returns the settings that determine which outputs are replaced.
     fn policy(&self) -> ReplacePolicy;
+
+    /// Mounts the store if the settings want that. Returns a text for the model if the store cannot
+    /// be mounted.
+    fn mount(&self) -> Option<String>;
 
     /// Opens a conversation, and creates it if it is missing.
     fn open(&self, id: &str) -> Result<OpenConversation, HookError>;
@@ -187,23 +191,25 @@ impl<'a> OutputKeeper<'a> {
         self.shelf.find(id).map(drop)
     }
 
-    /// Returns the text that tells the model about earlier outputs of the conversation `id`.
-    /// `source` is the reason why the host starts a session, such as `resume`. Returns `None` for a
-    /// new conversation, and if no output is stored.
+    /// Mounts the store, and returns the text that tells the model about earlier outputs of the
+    /// conversation `id`. `source` is the reason why the host starts a session, such as `resume`.
+    /// Returns `None` for a new conversation, and if no output is stored. If the store cannot be
+    /// mounted, the text says so first.
     pub(crate) fn pointers(
         &self,
         id: &str,
         source: Option<&EventText<'_>>,
     ) -> Result<Option<String>, HookError> {
+        let unmounted = self.shelf.mount();
         let goes_on = source.is_some_and(|source| SOURCES.contains(&&*source.0));
-        let Some(open) = goes_on.then(|| self.shelf.find(id)).transpose()?.flatten() else {
+        let open = goes_on.then(|| self.shelf.find(id)).transpose()?.flatten();
+        let stored = open.map(|open| map_of(&open));
+        let text: String = unmounted.into_iter().chain(stored.transpose()?.flatten()).collect();
+        if text.is_empty() {
             return Ok(None);
-        };
-        let text = map_of(&open)?;
-        if text.is_some() {
-            self.action.set(Action::Told);
         }
-        Ok(text)
+        self.action.set(Action::Told);
+        Ok(Some(text))
     }
 
     fn provenance(&self, result: &ToolResult<'_>) -> Provenance {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Environment, Failure, hooks::Host};
+use crate::{Environment, Failure, hooks::Host, places::PROGRAM_NAME};
 
 /// An entry in a JSON file. `Variable` is a member of the object `env`, and replaces a previous
 /// value. `Demanded` is a number that the host requires as a top-level member. A removal keeps this
@@ -45,11 +45,14 @@ pub(crate) struct TextEntry {
     pub(crate) text: String,
 }
 
+/// A rule of a host. If `is_optional` is true, it is left out where the user has a rule for
+/// everything in place of the object.
 #[derive(Debug, Clone)]
 pub(crate) struct MemberEntry {
     pub(crate) path: &'static [&'static str],
     pub(crate) name: String,
     pub(crate) value: &'static str,
+    pub(crate) is_optional: bool,
 }
 
 /// A variable for the commands of a host. `former` is the value before the installation. A removal
@@ -64,7 +67,6 @@ pub(crate) struct ValueEntry {
     pub(crate) is_ours: fn(&str) -> bool,
 }
 
-pub(crate) const PROGRAM_NAME: &str = "ctxfs";
 pub(crate) const STORE_OPTION: &str = "--store";
 // Directories of the caches of `npx`, `pipx run` and `uvx`, which are cleared from time to time.
 const CACHES: [&str; 2] = ["_npx", ".cache"];

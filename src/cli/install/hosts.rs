@@ -35,9 +35,7 @@ impl InstallContext {
     pub(crate) fn new(cli: &Cli, context: &Context) -> anyhow::Result<Self> {
         let environment = context.environment.clone();
         let store = context.settings(cli, Vec::new())?.store(&environment)?;
-        let bare =
-            Environment { settings: std::collections::BTreeMap::new(), ..environment.clone() };
-        let found = Settings::load(None, Vec::new(), &bare)?.store(&bare)?;
+        let found = Settings::bare_store(&environment)?;
         let is_given = cli.store.is_some() || environment.settings.contains_key(env::STORE);
         let given = (is_given || store != found).then_some(store);
         let program = entry::own_program(&environment)?;
@@ -79,6 +77,7 @@ impl InstallContext {
             program: self.program.clone(),
             mountpoint,
             mount,
+            view: places::view_command(environment),
             named_store: is_named.then(|| store.clone()),
             store,
             former_store: None,
@@ -152,7 +151,9 @@ fn targets(
             let read = format!("Read(/{}/**)", paths.mount);
             let mut entries = hooks(CLAUDE_CODE, &CLAUDE_DIALECT);
             let path = &["permissions", "allow"];
-            entries.push(JsonEntry::Text(TextEntry { path, text: read }));
+            let views = views(paths).map(|view| format!("Bash({view}:*)"));
+            let allowed = [read].into_iter().chain(views);
+            entries.extend(allowed.map(|text| JsonEntry::Text(TextEntry { path, text })));
             let variable = shell.map(|shell| JsonEntry::Variable(shell.variable()));
             let local = match scope {
                 SettingsScope::User => {
@@ -198,7 +199,10 @@ fn targets(
             vec![target(path, may_read(paths)), target(file("plugins/ctxfs.js"), plugin)]
         }
         Host::GeminiCli => {
-            let entries = hooks(GEMINI_CLI, &GEMINI_DIALECT);
+            let mut entries = hooks(GEMINI_CLI, &GEMINI_DIALECT);
+            let path = &["tools", "allowed"];
+            let views = views(paths).map(|view| format!("run_shell_command({view})"));
+            entries.extend(views.map(|text| JsonEntry::Text(TextEntry { path, text })));
             vec![target(file("settings.json"), SettingsContent::Json(entries))]
         }
         Host::Copilot => {
@@ -271,9 +275,24 @@ fn outputs(store: &str) -> String {
 }
 
 fn may_read(paths: &NamedPaths) -> SettingsContent {
-    let path = &["permission", "external_directory"];
-    let name = format!("{}/**", paths.mount);
-    SettingsContent::Json(vec![JsonEntry::Member(MemberEntry { path, name, value: "allow" })])
+    let member = |path, name, value, is_optional| {
+        JsonEntry::Member(MemberEntry { path, name, value, is_optional })
+    };
+    let mount = format!("{}/**", paths.mount);
+    let mount = member(&["permission", "external_directory"], mount, "allow", false);
+    // The first pattern also matches commands that write their output to a file. The last pattern
+    // that matches counts.
+    let of_view = |view| [(format!("{view} *"), "allow"), (format!("{view} *>*"), "ask")];
+    let views = views(paths).flat_map(of_view);
+    let views = views.map(|(name, value)| member(&["permission", "bash"], name, value, true));
+    SettingsContent::Json([mount].into_iter().chain(views).collect())
+}
+
+// Returns the commands that stand-ins name: `ctxfs view`, and that with the path of the program if
+// it is not on `PATH`. The first is always there, so that a removal finds it.
+fn views(paths: &NamedPaths) -> impl Iterator<Item = &str> {
+    const BARE: &str = "ctxfs view";
+    [BARE].into_iter().chain(Some(&*paths.view).filter(|view| *view != BARE))
 }
 
 fn plugin(text: &str, host: Host, paths: &NamedPaths) -> String {
@@ -406,17 +425,18 @@ mod tests {
     fn the_unit_is_the_one_of_the_scripts() {
         let mut paths = NamedPaths {
             program: "/opt/my apps/ctxfs".to_owned(),
-            mountpoint: "/run/user/7/ctxfs".into(),
+            mountpoint: "/home/ann/ctx".into(),
             mount: "/ctx".to_owned(),
+            view: "ctxfs view".to_owned(),
             store: "/my data".to_owned(),
             former_store: None,
             named_store: None,
         };
         let text = unit_text(&paths);
         assert!(text.lines().next().unwrap().contains(OWNED));
-        let start = "ExecStart=\"/opt/my apps/ctxfs\" mount --foreground /run/user/7/ctxfs\n";
+        let start = "ExecStart=\"/opt/my apps/ctxfs\" mount --foreground /home/ann/ctx\n";
         assert!(text.contains(start), "{text}");
-        assert!(text.contains("fusermount3 -u -z /run/user/7/ctxfs\n"), "{text}");
+        assert!(text.contains("fusermount3 -u -z /home/ann/ctx\n"), "{text}");
         assert!(!text.contains("%h"), "{text}");
         paths.named_store = Some(paths.store.clone());
         let named = start.replace("--foreground", "--foreground --store \"/my data\"");

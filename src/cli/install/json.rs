@@ -108,11 +108,11 @@ fn has_text(document: &JsonDocument, entry: &TextEntry) -> bool {
 }
 
 // A string in place of an object on the path applies to all its members, so nothing is added if
-// this string is the value.
+// this string is the value, or if the entry is optional.
 fn put_member(document: &JsonDocument, entry: &MemberEntry) -> Result<(), WrongShape> {
     let is_general = |end: usize| {
         let text = document.find(&entry.path[..end]).and_then(|node| text_of(&node));
-        text.as_deref() == Some(entry.value)
+        text.is_some_and(|text| entry.is_optional || text == entry.value)
     };
     if (1..=entry.path.len()).any(is_general) {
         return Ok(());

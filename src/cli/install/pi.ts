@@ -59,8 +59,7 @@ export default function (pi: any) {
   });
   on("session_start", (start) => {
     // `pi --continue` says `startup`, too; a session that is new has nothing stored.
-    if (start?.reason === "fork") event = "fork";
-    else if (start?.reason !== "new") event = "resume";
+    event = ["fork", "new"].includes(start?.reason) ? start.reason : "resume";
   });
   on("before_agent_start", (_start, context) => {
     const message = event && pointers(event, context);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{Environment, Failure, hooks::Host};
+use ctxfs_core::model::shell_word;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,7 +108,8 @@ fn project_dir(host: Host) -> &'static str {
     }
 }
 
-/// The paths that settings contain. `mount` is the mountpoint as readers see it. `former_store` is
+/// The paths that settings contain. `mount` is the mountpoint as readers see it, and `view` the
+/// command that stand-ins name where nothing is mounted. `former_store` is
 /// the store of the installed hook, if it differs from `store`. `named_store` is the store to name
 /// in hooks and units, or `None` if they find the store by themselves.
 #[derive(Debug, Clone)]
@@ -115,7 +117,17 @@ pub(crate) struct NamedPaths {
     pub(crate) program: String,
     pub(crate) mountpoint: PathBuf,
     pub(crate) mount: String,
+    pub(crate) view: String,
     pub(crate) store: String,
     pub(crate) former_store: Option<String>,
     pub(crate) named_store: Option<String>,
+}
+
+impl NamedPaths {
+    /// Returns the command that mounts the store.
+    pub(crate) fn mount_command(&self) -> String {
+        let store = self.named_store.as_deref().map(shell_word);
+        let store = store.map(|store| format!("--store {store} ")).unwrap_or_default();
+        format!("ctxfs mount {store}{}", shell_word(&self.mountpoint.display().to_string()))
+    }
 }

@@ -7,7 +7,7 @@ mod entry;
 mod json;
 mod toml;
 
-use crate::install::entry::{PROGRAM_NAME, STORE_OPTION, WrongShape};
+use crate::install::entry::{STORE_OPTION, WrongShape};
 use crate::install::servers::entry::{CommandPlace, ServerEntry, ServerKind};
 
 pub(crate) use crate::install::servers::entry::ServersForm;
@@ -272,7 +272,7 @@ fn is(word: &str, wanted: &str) -> Option<()> {
 }
 
 fn is_program(word: &str) -> bool {
-    std::path::Path::new(word).file_name().is_some_and(|name| name == PROGRAM_NAME)
+    std::path::Path::new(word).file_name().is_some_and(|name| name == crate::places::PROGRAM_NAME)
 }
 
 #[cfg(test)]

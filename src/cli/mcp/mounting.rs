@@ -9,7 +9,7 @@ use std::{ffi::OsString, sync::Arc, thread, time::Duration};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, mount, places};
-use ctxfs_fuse::kernel;
+use ctxfs_fuse::kernel::mount::is_inherited_fd;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -44,7 +44,8 @@ impl BackgroundMount {
         let environment = context.environment.clone();
         let store = settings.store(&environment)?;
         let dir = dir.or_else(|| settings.path(SettingKey::Mountpoint)).map(Path::to_owned);
-        let request = MountRequest { flags: flags(&store, settings, cli), store, dir, environment };
+        let request =
+            MountRequest { flags: mount::flags(&store, settings, cli), store, dir, environment };
         let mounting = Arc::new(Self {
             state: Mutex::new(BackgroundMountState::Running),
             changed: Condvar::new(),
@@ -91,11 +92,11 @@ impl BackgroundMount {
 
 impl MountRequest {
     fn mount(&self) -> anyhow::Result<(PathBuf, Option<std::process::Child>)> {
-        if let Some(mountpoint) = self.find_mount() {
+        if let Some(mountpoint) = places::live_mount(&self.store, self.dir.as_deref()) {
             return Ok((mountpoint, None));
         }
         let target = places::mountpoint(self.dir.as_deref(), &self.environment)?;
-        if kernel::mount::is_inherited_fd(&target) {
+        if is_inherited_fd(&target) {
             let text = "a mount passed as a descriptor can be served only by `ctxfs mount`";
             return Err(Failure::usage(text, "name a directory").into());
         }
@@ -104,33 +105,12 @@ impl MountRequest {
         match mount::start(&log, self.flags.iter().cloned().chain(command)) {
             Ok((ready, server)) => Ok((ready.mountpoint, Some(server))),
             // Another gateway may have mounted the store meanwhile.
-            Err(error) => self.find_mount().map(|mountpoint| (mountpoint, None)).ok_or(error),
+            Err(error) => {
+                let found = places::live_mount(&self.store, self.dir.as_deref());
+                found.map(|mountpoint| (mountpoint, None)).ok_or(error)
+            }
         }
     }
-
-    // Returns a mountpoint of the store that answers. If `dir` is set, only the mountpoint in `dir`
-    // is considered.
-    fn find_mount(&self) -> Option<PathBuf> {
-        let dir = self.dir.as_deref().map(places::resolve);
-        let is_it = |target: &PathBuf| dir.as_ref().is_none_or(|dir| dir == target);
-        let mounts = places::mounts_of(&self.store).into_iter();
-        let of_all = mounts.filter(|mount| mount.only.is_none()).map(|mount| mount.target);
-        let is_alive = |target: &PathBuf| {
-            !matches!(kernel::mount::state(target), kernel::mount::MountState::Dead { .. })
-        };
-        of_all.filter(is_it).find(is_alive)
-    }
-}
-
-fn flags(store: &Path, settings: &Settings, cli: &Cli) -> Vec<OsString> {
-    let mut flags = vec![OsString::from("--store"), store.into()];
-    if let Some(config) = &cli.config {
-        flags.extend([OsString::from("--config"), config.into()]);
-    }
-    if let Some(log) = settings.text(SettingKey::Log).filter(|_| cli.log.is_some()) {
-        flags.extend([OsString::from("--log"), log.into()]);
-    }
-    flags
 }
 
 fn say(failure: &Failure) {

@@ -9,7 +9,7 @@ use crate::settings::rules::{CallRules, ModelTables};
 use crate::settings::table::{ROWS, SettingKey};
 use crate::settings::value::{Setting, SettingOrigin, SettingValue, ValueKind};
 use crate::{Environment, Failure, env, places};
-use ctxfs_core::model::{Direction, Limits, LimitsByTool};
+use ctxfs_core::model::{Direction, Limits, LimitsByTool, Root, shell_word};
 use ctxfs_core::redact::{PatternSet, Rule, SETS, SecretRules};
 use ctxfs_engine::Redaction;
 use ctxfs_models::extract::ExtractSettings;
@@ -84,6 +84,21 @@ impl Settings {
         let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
         let notices = notices.unwrap_or_default();
         Ok(Self { values, tools, redact, calls, floor, models, files: paths, store, notices })
+    }
+
+    /// Returns the store that a command uses without flags and without variables of ctxfs.
+    pub(crate) fn bare_store(environment: &Environment) -> anyhow::Result<PathBuf> {
+        let bare = Environment { settings: BTreeMap::new(), ..environment.clone() };
+        Self::load(None, Vec::new(), &bare)?.store(&bare)
+    }
+
+    /// Returns the root for readers who have a shell and no mount: the command `ctxfs view`. It
+    /// names the store if it would not find it by itself.
+    pub(crate) fn command_root(store: &Path, environment: &Environment) -> Root {
+        let view = places::view_command(environment);
+        let is_found = Self::bare_store(environment).is_ok_and(|found| found == store);
+        let option = || format!(" --store {}", shell_word(&store.display().to_string()));
+        Root::Command(if is_found { view } else { view + &option() })
     }
 
     pub(crate) fn defaults() -> Self {

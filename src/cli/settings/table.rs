@@ -42,8 +42,7 @@ settings! {
              `~/.local/share/ctxfs`. Does not count in the store's own file.";
         Mountpoint: "mountpoint", "CTXFS_MOUNT", Some("DIR"),
             ValueKind::Path => "",
-            "Directory that `ctxfs mount` mounts on. Default: `/ctx` for root, or else \
-             `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`.";
+            "Directory that `ctxfs mount` mounts on. Default: `~/ctx`, and `/ctx` for root.";
         Advertise: "advertise", "CTXFS_ADVERTISE", Some("--advertise"),
             ValueKind::Text => "",
             "Mountpoint as readers see it, for the paths in views. Default: the mountpoint.";
@@ -201,6 +200,10 @@ settings! {
             "Outputs that `ctxfs hook` and `ctxfs shell` replace by their stand-ins: those \
              that the host would cut, or also those over `max_inline_chars` or `max_inline_bytes` \
              whose stand-in has at most a third of their tokens.";
+        HooksMount: "mount", "CTXFS_HOOKS_MOUNT", None,
+            ValueKind::Switch => "true",
+            "Mount the store at the start of a session of a host, if it is not mounted. Does not \
+             count in the store's own file.";
     }
     Remote {
         RemoteUrl: "url", "CTXFS_REMOTE_URL", None,
@@ -301,6 +304,7 @@ impl SettingKey {
                 | Self::Dir
                 | Self::RetentionDays
                 | Self::References
+                | Self::HooksMount
         ) && !matches!(self.row().group, SettingGroup::Extract | SettingGroup::Remote)
     }
 }

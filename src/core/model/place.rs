@@ -12,31 +12,38 @@ pub enum Root {
     All(String),
     /// The directory of one conversation.
     One(String),
+    /// No directory, because nothing is mounted: the command that prints a file of the tree, such
+    /// as `ctxfs view`.
+    Command(String),
 }
 
 impl Root {
     /// The root for readers without access to files. Below it, a path is a reference.
     pub const REFERENCES: &str = "ctx://";
 
-    /// Returns the directory without a trailing `/`.
+    /// Returns the directory without a trailing `/`, or the command.
     pub fn path(&self) -> &str {
-        let (Self::All(path) | Self::One(path)) = self;
+        let (Self::All(path) | Self::One(path) | Self::Command(path)) = self;
         if path == Self::REFERENCES { "ctx:/" } else { path.trim_end_matches('/') }
     }
 
-    /// Returns the directory of `conversation`.
+    /// Returns the directory of `conversation`. For a command, this is the path that the command
+    /// accepts.
     pub fn of(&self, conversation: &str) -> String {
         match self {
             Self::All(_) => format!("{}/{conversation}", self.path()),
             Self::One(_) => self.path().to_owned(),
+            Self::Command(_) => conversation.to_owned(),
         }
     }
 }
 
 /// The names by which a reader refers to an artifact: the root of the tree as the reader knows it,
 /// the conversation, and the path inside the conversation. A file outside any tree has only a path.
+/// The place of a directory is similar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
+    command: Option<String>,
     root: String,
     conversation: String,
     path: String,
@@ -51,13 +58,24 @@ impl Place {
 
     /// Returns a place in the tree with this root.
     pub fn below(root: &Root, conversation: &str, path: &RelPath) -> Self {
-        let (root, path) = (root.of(conversation), path.to_text());
-        Self { root, conversation: conversation.to_owned(), path }
+        Self { path: path.to_text(), ..Self::of_conversation(root, conversation) }
+    }
+
+    /// Returns the place of the directory of a conversation. The suffix of a view in it begins with
+    /// `/`.
+    pub fn of_conversation(root: &Root, conversation: &str) -> Self {
+        let command = match root {
+            Root::Command(command) => Some(command.clone()),
+            Root::All(_) | Root::One(_) => None,
+        };
+        let (root, conversation) = (root.of(conversation), conversation.to_owned());
+        Self { command, root, conversation, path: String::new() }
     }
 
     /// Returns the place of a file that is outside any tree.
     pub fn alone(path: &str) -> Self {
-        Self { root: String::new(), conversation: String::new(), path: path.to_owned() }
+        let (root, conversation) = (String::new(), String::new());
+        Self { command: None, root, conversation, path: path.to_owned() }
     }
 
     /// Returns the place of a view of the artifact: the path of the artifact followed by `suffix`.
@@ -82,18 +100,52 @@ impl Place {
     }
 
     /// Returns the path that the reader uses: `/ctx/c7/artifacts/tool/9f3k.txt`. It is absolute,
-    /// unless the file is outside any tree.
+    /// unless the file is outside any tree. For a reader without a mount, returns the command that
+    /// prints the file, as a line for a shell: `ctxfs view c7/artifacts/tool/9f3k.txt`. Text for
+    /// the name of a view is not appended to this, but given to [`Self::of_view`].
     pub fn file(&self) -> String {
-        if self.conversation.is_empty() {
-            return self.path.clone();
-        }
-        format!("{}/{}", self.root, self.path)
+        if self.command.is_some() { self.command() } else { self.path_for_reader() }
+    }
+
+    /// Returns the command that prints the file, as a line for a shell: `ctxfs view
+    /// /ctx/c7/artifacts/tool/9f3k.txt`.
+    pub fn command(&self) -> String {
+        let command = self.command.as_deref().unwrap_or("ctxfs view");
+        format!("{command} {}", shell_word(&self.path_for_reader()))
+    }
+
+    /// Returns the path that the reader uses. For a reader without a mount, returns the reference.
+    /// Programs that read a stand-in expect one of these.
+    pub fn address(&self) -> String {
+        if self.command.is_some() { self.reference() } else { self.path_for_reader() }
+    }
+
+    /// Returns true if the reader has no mount, so that [`Self::file`] is a command.
+    pub fn is_read_by_command(&self) -> bool {
+        self.command.is_some()
+    }
+
+    /// Returns the path that the reader uses. For a reader without a mount, this is the path that
+    /// the command accepts.
+    pub fn path_for_reader(&self) -> String {
+        let Self { root, path, .. } = self;
+        let is_joined = root.is_empty() || path.is_empty() || path.starts_with('/');
+        if is_joined { format!("{root}{path}") } else { format!("{root}/{path}") }
     }
 
     /// Returns the reference: `ctx://c7/artifacts/tool/9f3k.txt`. It is valid for all readers.
     pub fn reference(&self) -> String {
         format!("ctx://{}/{}", self.conversation, self.path)
     }
+}
+
+/// Quotes `text` as one word for a shell. Leaves it as it is if it needs no quotes.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 // Directories that a handle may omit.
@@ -177,6 +229,32 @@ mod tests {
         let place = Place::new(Root::REFERENCES, "c7", &path);
         assert_eq!(place.file(), place.reference());
         assert_eq!(Place::new("/ctx/", "c7", &path).file(), "/ctx/c7/artifacts/tool/x.txt");
+    }
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("/ctx/c7/x.txt"), "/ctx/c7/x.txt");
+        assert_eq!(shell_word("/ctx/a b/$(rm -rf).txt"), "'/ctx/a b/$(rm -rf).txt'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
+
+    #[test]
+    fn without_a_mount_a_file_is_read_by_a_command() {
+        let root = Root::Command("ctxfs view --store '/my data'".to_owned());
+        let path = RelPath::new("artifacts/tool/x.txt").unwrap();
+        let place = Place::below(&root, "c7", &path);
+        let command = "ctxfs view --store '/my data'";
+        assert_eq!(place.file(), format!("{command} c7/artifacts/tool/x.txt"));
+        let search = place.of_view(".grep/-i it's|x");
+        assert_eq!(
+            search.file(),
+            format!("{command} 'c7/artifacts/tool/x.txt.grep/-i it'\\''s|x'")
+        );
+        assert_eq!(place.address(), "ctx://c7/artifacts/tool/x.txt");
+        let all = Place::of_conversation(&root, "c7");
+        assert_eq!(all.file(), format!("{command} c7"));
+        assert_eq!(all.of_view("/.grep/x").file(), format!("{command} c7/.grep/x"));
     }
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::fixture::{Fixture, ME};
 use crate::{ContextFs, FsError, Ino, OpenMode, Result};
-use ctxfs_core::model::{Component, Content as _, Folder, Provenance, Record, Removal};
+use ctxfs_core::model::{Component, Content as _, Folder, Provenance, Record, Removal, Root};
 use ctxfs_engine::{Engine, EngineOptions, MessageWriter, Tree};
 use ctxfs_store::{ArtifactWriter, Conversation, Store};
 
@@ -350,7 +350,7 @@ fn every_door_gives_the_same_bytes_or_the_same_error() {
 fn a_door_to_one_conversation_gives_the_same_too() {
     let fixture = fixture();
     let only = || EngineOptions {
-        prefix: "/outputs".to_owned(),
+        root: Root::One("/outputs".to_owned()),
         only: Some(component("c1")),
         ..EngineOptions::default()
     };

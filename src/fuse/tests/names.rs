@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fixture::{Fixture, ME, errno};
 use crate::{FileKind, FsOptions, Ino, OpenMode, RenameMode, SetAttr};
-use ctxfs_core::model::{Component, Folder, Provenance};
+use ctxfs_core::model::{Component, Folder, Provenance, Root};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::{ArtifactWriter, Store, disk_clock, set_provenance};
 
@@ -23,8 +23,10 @@ fn json(fixture: &Fixture, path: &str) -> Value {
 
 #[test]
 fn the_root_explains_itself() {
-    let fixture =
-        Fixture::with(EngineOptions { prefix: "/here".to_owned(), ..EngineOptions::default() });
+    let fixture = Fixture::with(EngineOptions {
+        root: Root::All("/here".to_owned()),
+        ..EngineOptions::default()
+    });
     let readme = read(&fixture, "README.md");
     assert!(readme.contains("/here/<conversation>") && readme.len() < 4096);
     assert_eq!(read(&fixture, ".ignore"), read(&fixture, "c1/artifacts/tool/.ignore"));

@@ -99,7 +99,7 @@ fn inside<'r>(open: &GatewayConversation, reference: &'r str) -> Option<&'r str>
         return below(rest);
     }
     if reference.starts_with('/') {
-        let root = open.engine.options.root().of(&id);
+        let root = open.engine.options.root.of(&id);
         return reference.strip_prefix(&root)?.strip_prefix('/');
     }
     Some(below(reference).unwrap_or(reference))

@@ -165,7 +165,7 @@ impl CorpusFind<'_> {
         best: &BestPassages,
         out: &mut dyn Write,
     ) -> Result<Rendered, RenderError> {
-        let grep = format!("{}/.grep", self.directory.path);
+        let grep = self.directory.place.of_view("/.grep");
         let among = format!(
             " in {} of {}",
             grouped(best.artifacts),
@@ -204,7 +204,7 @@ impl CorpusFind<'_> {
         let mut first = if let Some(number) = pass.stopped {
             format!("# out of time after {} of {all}\n", grouped(number as u64))
         } else {
-            let place = format!("{} ({all})", self.directory.path);
+            let place = format!("{} ({all})", self.directory.place.file());
             reply::nothing(&question.asked, &place, &self.suggested_words(), "")
         };
         first.extend(notice(pass.left_out.lines()));

@@ -8,7 +8,7 @@ use crate::find::question::{ChosenTerms, QuestionError};
 use crate::grep::page;
 use crate::number::{counted, grouped};
 use crate::range::TextPosition;
-use ctxfs_core::model::Limits;
+use ctxfs_core::model::{Limits, Place};
 
 // After this many bytes, a reply shows only passages that are about as good as the best one.
 const USUAL_BYTES: usize = 1500;
@@ -122,7 +122,7 @@ pub(super) struct ReplySummary<'a> {
     pub(super) shown: usize,
     pub(super) count: u64,
     pub(super) among: &'a str,
-    pub(super) grep: &'a str,
+    pub(super) grep: &'a Place,
 }
 
 impl ReplySummary<'_> {
@@ -165,11 +165,8 @@ impl ReplySummary<'_> {
 
     fn search(&self) -> String {
         let query = self.chosen.query.to_string();
-        if query.len() <= SEARCH_BYTES {
-            format!("{}/{query}", self.grep)
-        } else {
-            format!("{}/", self.grep)
-        }
+        let query = if query.len() <= SEARCH_BYTES { query } else { String::new() };
+        self.grep.of_view(&format!("/{query}")).file()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::number::counted;
-use ctxfs_core::model::{Content, RelPath};
+use ctxfs_core::model::{Content, Place, RelPath};
 use ctxfs_core::redact::SecretRules;
 
 // Maximum size in bytes of the names of artifacts in one notice.
@@ -63,19 +63,19 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// A directory that is searched: its path as seen by a reader (`/ctx/c7/artifacts/tool`), the
+/// A directory that is searched: its place as seen by a reader (`/ctx/c7/artifacts/tool`), the
 /// artifacts below it, and the redactor that masks secrets. Without `redacts`, secrets are shown.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub struct Directory<'a> {
-    pub path: &'a str,
+    pub place: &'a Place,
     pub corpus: &'a dyn Corpus,
     pub redacts: Option<&'a SecretRules>,
 }
 
 impl std::fmt::Debug for Directory<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Directory").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Directory").field("place", &self.place).finish_non_exhaustive()
     }
 }
 

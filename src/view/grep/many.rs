@@ -184,7 +184,7 @@ impl CorpusNotices<'_> {
     }
 
     fn path(&self, query: &Query) -> String {
-        format!("{}/.grep/{query}", self.search.directory.path)
+        self.search.directory.place.of_view(&format!("/.grep/{query}")).file()
     }
 }
 

@@ -21,8 +21,9 @@ const PART_LINES: u64 = 10;
 // Minimum number of letters in a word to search for, and maximum number of words.
 const MIN_WORD_LETTERS: usize = 4;
 const MAX_WORDS: usize = 3;
-// The step that is offered if the summary cannot suggest words of the output.
+// The steps that are offered if the summary cannot suggest words of the output.
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
+const ANY_SEARCH: &str = "search: .grep/PATTERN";
 // Maximum number of lines that a search shows, and the number of lines up to which it also shows
 // context.
 const MAX_LINES: u64 = 40;
@@ -42,27 +43,35 @@ const MAX_FOUND_BYTES: u64 = 512 << 10;
 
 // Returns the line that names the artifact itself. The other lines have suffixes of this name.
 pub(super) fn file(subject: &Subject<'_>) -> String {
-    format!(
-        "file:   {}    (names below that begin with a dot are added to it)",
-        subject.place.file()
-    )
+    let place = subject.place;
+    let added = if place.is_read_by_command() { "the path, in quotes" } else { "it" };
+    format!("file:   {}    (names below that begin with a dot are added to {added})", place.file())
 }
 
 pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
     if found.shown.is_empty() {
-        return Ok(vec![ANY_WORDS.to_owned()]);
+        let search = format!("{ANY_SEARCH}    part: {}", any_part(subject));
+        return Ok(vec![ANY_WORDS.to_owned(), search]);
     }
     let kinds = counted(found.shown.len() as u64, "kind");
     let next = || format!("next:   .errors    ({kinds} of error, with the lines around each)");
     let next = (!is_document(subject)).then(next);
     let trials = Trials::of(subject);
-    let steps = [
-        next,
-        find_step(&trials, found)?,
-        search_step(&trials, found)?,
-        part_step(subject, found)?,
-    ];
+    let search = search_step(&trials, found)?.unwrap_or_else(|| ANY_SEARCH.to_owned());
+    let part = part_step(subject, found)?;
+    let part = part.unwrap_or_else(|| format!("part:   {}", any_part(subject)));
+    let steps = [next, find_step(&trials, found)?, Some(search), Some(part)];
     Ok(steps.into_iter().flatten().collect())
+}
+
+// Returns the name of a range of lines. If the output is one line, the lines are those of the view
+// that breaks it.
+fn any_part(subject: &Subject<'_>) -> &'static str {
+    match subject.analysis.json {
+        _ if subject.analysis.lines > 1 => ".lines/A-B",
+        Json::Document { .. } | Json::Lines { .. } => ".pretty.lines/A-B",
+        Json::No | Json::Broken { .. } => ".wrap.lines/A-B",
+    }
 }
 
 pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<TriedView>> {

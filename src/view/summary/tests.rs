@@ -141,6 +141,7 @@ fn what_is_not_known_is_not_claimed() {
          size: 437,970 bytes, at least 2,000 lines (longest 52), at least about 25,000 tokens; text\n\
          shown: lines 1-1,213 and the last 1,214; what is between is not shown; lines alike are folded\n\
          find:   .find/WORDS    (the passages that fit some words best)\n\
+         search: .grep/PATTERN    part: .lines/A-B\n\
          end:    .tail    (last 200 lines)\n\
          pages:  .pages/0001 to .pages/0088    (all of it, 6 KB each)\n\
          --- head: lines 1-1,213 ---\n{}[... 1,211 lines like these ...]\n\
@@ -242,6 +243,7 @@ fn json_on_one_line() {
          shown: line 1, byte columns 1-452 and 179,563-180,014; the rest is not shown\n\
          read:   .pretty (20,004 lines)    query: .jq/.total[0]\n\
          find:   .find/WORDS    (the passages that fit some words best)\n\
+         search: .grep/PATTERN    part: .pretty.lines/A-B\n\
          pages:  .pages/0001 to .pages/0037    (all of it, 6 KB each)\n\
          --- head: line 1, byte columns 1-452 ---\n{} [cut at byte column 453]\n\
          --- tail: line 1, byte columns 179,563-180,014 ---\n[from byte column 179,563 on] {}\n",
@@ -257,6 +259,7 @@ fn long_lines_are_cut_with_their_column() {
     let want = format!(
         "shown: all 4 lines; long lines are cut\n\
          find:   .find/WORDS    (the passages that fit some words best)\n\
+         search: .grep/PATTERN    part: .lines/A-B\n\
          long:   .wrap    (long lines folded)\n\
          end:    .tail    (last 200 lines)\n\
          pages:  .pages/0001 to .pages/0002    (all of it, 6 KB each)\n\

@@ -61,6 +61,7 @@ impl Home {
     pub(crate) fn in_home(&self, command: Command) -> Command {
         let unset = ["CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_RUNTIME_DIR", "XDG_DATA_HOME"];
         let command = command.env("HOME", &self.path).env("CTXFS_MOUNT", "/ctx");
+        let command = command.env("CTXFS_HOOKS_MOUNT", "false");
         let command = command.env("XDG_CONFIG_HOME", self.path(".config"));
         command.current_dir(&self.path("project")).with(|inner| {
             for name in unset {

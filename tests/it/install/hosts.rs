@@ -16,6 +16,11 @@ fn line(host: &str) -> String {
     format!("{} hook {host}", env!("CARGO_BIN_EXE_ctxfs"))
 }
 
+/// Returns the commands of stand-ins where nothing is mounted. The program is not on `PATH`.
+fn views() -> [String; 2] {
+    ["ctxfs view".to_owned(), format!("{} view", env!("CARGO_BIN_EXE_ctxfs"))]
+}
+
 fn parsed(home: &Home, file: &str) -> Value {
     serde_json::from_str(&home.read(file)).unwrap()
 }
@@ -37,8 +42,9 @@ fn claude_code() {
         let home = Home::new();
         home.install(arguments).stdout();
         let of = |matcher| group("claude-code", matcher, 60);
+        let [bare, own] = views().map(|view| format!("Bash({view}:*)"));
         let mut wanted = json!({
-            "permissions": { "allow": ["Read(//ctx/**)"] },
+            "permissions": { "allow": ["Read(//ctx/**)", bare, own] },
             "hooks": {
                 "PostToolUse": of(Some(
                     "Bash|Agent|Glob|Grep|LSP|Skill|Task|WebFetch|WebSearch|mcp__.*",
@@ -97,6 +103,7 @@ fn gemini_cli() {
             "AfterTool": of(Some("run_shell_command|mcp_.*")),
             "SessionStart": of(None),
         },
+        "tools": { "allowed": views().map(|view| format!("run_shell_command({view})")) },
     });
     assert_eq!(parsed(&home, ".gemini/settings.json"), wanted);
 }
@@ -136,7 +143,11 @@ fn cursor() {
 fn opencode() {
     let home = Home::new();
     home.install(&["opencode"]).stdout();
-    let wanted = json!({ "permission": { "external_directory": { "/ctx/**": "allow" } } });
+    let mut wanted = json!({ "permission": { "external_directory": { "/ctx/**": "allow" } } });
+    for view in views() {
+        wanted["permission"]["bash"][format!("{view} *")] = "allow".into();
+        wanted["permission"]["bash"][format!("{view} *>*")] = "ask".into();
+    }
     assert_eq!(parsed(&home, ".config/opencode/opencode.json"), wanted);
     let plugin = home.read(".config/opencode/plugins/ctxfs.js");
     let program = format!("const PROGRAM = \"{}\"\n", env!("CARGO_BIN_EXE_ctxfs"));
@@ -290,11 +301,14 @@ fn the_program_is_named_as_the_path_has_it() {
     home.install(&["claude-code"]).env("PATH", home.path("bin")).stdout();
     let named = format!("\"{} hook claude-code\"", link.display());
     assert!(home.read(".claude/settings.json").contains(&named));
-    // The path alone changes, where it is.
+    // The path alone changes, where it is. Stand-ins name the program by this path.
     let before = home.read(".claude/settings.json");
     home.install(&["claude-code"]).env("PATH", "/nonexistent").stdout();
     let after = before.replace(&*link.to_string_lossy(), env!("CARGO_BIN_EXE_ctxfs"));
-    assert_eq!(home.read(".claude/settings.json"), after);
+    let mut after: Value = serde_json::from_str(&after).unwrap();
+    let own = format!("Bash({}:*)", views()[1]);
+    after["permissions"]["allow"].as_array_mut().unwrap().push(own.into());
+    assert_eq!(parsed(&home, ".claude/settings.json"), after);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Mode, TestMount, TestStore, listing, log};
+use crate::support::{Command, Mode, TestMount, TestStore, listing, log};
 
 /// The formats that stand in for an output, and the views that print the same.
 const FORMATS: [(&str, &str); 4] = [
@@ -79,6 +79,79 @@ fn a_stand_in_that_saves_little_is_not_made() {
     assert_eq!(put("summary"), small);
     // A response has the limits of its protocol.
     assert_ne!(put("envelope"), small);
+}
+
+/// Returns `command` with `suffix` added to its last word.
+fn with_suffix(command: &str, suffix: &str) -> String {
+    let word = command.strip_suffix('\'');
+    word.map_or(format!("{command}'{suffix}'"), |word| format!("{word}{suffix}'"))
+}
+
+#[test]
+fn without_a_mount_a_stand_in_names_a_command_that_works() {
+    let store = TestStore::new();
+    for (conversation, call) in [("c7", "x"), ("it's $c", "a b;c")] {
+        let put = |format: &str| {
+            let arguments = ["-c", conversation, "--call", call, "--format", format];
+            store.ctxfs("put", &arguments).stdin(log(5000)).text()
+        };
+        let shell = |line: &str| Command::shell(line, &[]).without_settings().stdout();
+        let summary = put("summary");
+        let file = summary.lines().find_map(|line| line.strip_prefix("file:   ")).unwrap();
+        let (command, note) = file.split_once("    ").unwrap();
+        assert!(command.contains("ctxfs view --store "), "{file}");
+        assert!(note.contains("added to the path, in quotes"), "{file}");
+        assert_eq!(shell(command), log(5000), "{file}");
+        let lines =
+            log(5000).split_inclusive(|byte| *byte == b'\n').take(3).collect::<Vec<_>>().concat();
+        assert_eq!(shell(&with_suffix(command, ".lines/1-3")), lines, "{file}");
+        // What a view names goes on in the same way.
+        let found = shell(&with_suffix(command, ".grep/-i e|o"));
+        let found = String::from_utf8(found).unwrap();
+        let on = found.lines().next().unwrap().split_once("Go on: ").unwrap().1;
+        let on = on.split("    ").next().unwrap();
+        assert!(!shell(on).is_empty(), "{on}");
+        assert!(put("preview").trim_end().ends_with(&format!("[Full output: {command}]")));
+        let envelope: serde_json::Value = serde_json::from_str(&put("envelope")).unwrap();
+        let text = envelope["text"].as_str().unwrap();
+        assert!(text.contains(&format!("All of it: `{command}`. To go on: add `.grep/PATTERN`")));
+        let path = &envelope["data"]["truncation"]["full_output_path"];
+        assert!(path.as_str().unwrap().starts_with(&format!("ctx://{conversation}/")), "{path}");
+        // A stand-in that comes back is none of a new output.
+        for format in ["summary", "envelope", "preview"] {
+            let text = put(format);
+            let again = store.ctxfs("put", &["-c", "c8", "--format", format]).stdin(&*text);
+            let again =
+                again.env("CTXFS_MAX_INLINE_CHARS", "10").env("TOOL_OUTPUT_MAX_BYTES", "10");
+            assert_eq!(again.env("CTXFS_MESSAGE_THRESHOLD", "10").text(), text, "{format}");
+        }
+    }
+}
+
+/// Hosts run a line that begins with `ctxfs view` without a question.
+#[test]
+fn a_line_that_views_makes_nothing_and_takes_no_settings() {
+    let store = TestStore::new();
+    let name = store.put("c7", "x", b"text\n");
+    let (path, settings) = (format!("c7/artifacts/tool/{name}"), store.scratch("s").join("s.toml"));
+    fs::write(&settings, "").unwrap();
+    let root = store.path();
+    let (root, settings) = (root.to_str().unwrap(), settings.to_str().unwrap());
+    let view = |words: &[&str]| Command::ctxfs().args(words).run();
+    assert_eq!(view(&["view", "--store", root, &path]).stdout, b"text\n");
+    assert_eq!(view(&["--config", settings, "view", "--store", root, &path]).stdout, b"text\n");
+    for words in [["view", "--config", settings, &path], ["view", &path, "--config", settings]] {
+        let output = view(&[&words[..], &["--store", root]].concat());
+        assert!(output.code == 2 && output.stdout.is_empty(), "{output}");
+    }
+    let joined = format!("--config={settings}");
+    assert_eq!(view(&["view", &joined, "--store", root, &path]).code, 2);
+    let dir = store.scratch("dir");
+    for dir in [dir.join("new"), dir.clone()] {
+        let output = view(&["view", "--store", dir.to_str().unwrap(), &path]);
+        assert_eq!(output.code, 1, "{output}");
+    }
+    assert!(listing(&dir).is_empty());
 }
 
 #[test]

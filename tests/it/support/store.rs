@@ -51,10 +51,10 @@ impl TestStore {
         self.path().join("context").join(conversation).join("artifacts/tool").join(name)
     }
 
-    /// Returns `ctxfs COMMAND --store STORE ARGUMENTS`.
+    /// Returns `ctxfs --store STORE COMMAND ARGUMENTS`.
     pub(crate) fn ctxfs(&self, command: &str, arguments: &[&str]) -> Command {
         let program = Command::ctxfs().with_settings_of(self);
-        program.arg(command).arg("--store").arg(self.path()).args(arguments)
+        program.arg("--store").arg(self.path()).arg(command).args(arguments)
     }
 
     /// Puts one output and returns the artifact's name.

@@ -159,7 +159,9 @@ fn flat_lists_have_no_groups() {
 fn a_permission_may_be_general() {
     let path = &["permission", "external_directory"];
     let name = "/ctx/**".to_owned();
-    let entries = [JsonEntry::Member(MemberEntry { path, name, value: "allow" })];
+    let entry = MemberEntry { path, name, value: "allow", is_optional: false };
+    let optional = [JsonEntry::Member(MemberEntry { is_optional: true, ..entry.clone() })];
+    let entries = [JsonEntry::Member(entry)];
     let wanted = "{\n  \"permission\": {\n    \"external_directory\": {\n      \"/ctx/**\": \
                   \"allow\"\n    }\n  }\n}";
     assert_eq!(with("{}", &entries).unwrap(), wanted);
@@ -175,6 +177,9 @@ fn a_permission_may_be_general() {
     let text = "{\"permission\": {\"external_directory\": {\"/ctx/**\": \"deny\"}}}";
     assert_eq!(refused(text), "`permission.external_directory./ctx/**` is not `allow`");
     assert_eq!(refused("{\"permission\": \"ask\"}"), "`permission` is not an object");
+    let text = "{\"permission\": \"ask\"}";
+    assert_eq!(with(text, &optional).unwrap(), text);
+    assert_eq!(without(text, &optional, Some(text)).unwrap(), text);
 }
 
 #[test]

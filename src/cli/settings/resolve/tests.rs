@@ -134,6 +134,28 @@ fn a_store_named_by_a_file_has_settings_too() {
 }
 
 #[test]
+fn a_command_names_what_it_would_not_find() {
+    let home = TempDir::new().unwrap();
+    let mut environment =
+        Environment { home: Some(home.path().to_owned()), ..Environment::default() };
+    let default = home.path().join(".local/share/ctxfs");
+    let command = |store: &Path, environment: &Environment| {
+        Settings::command_root(store, environment).path().to_owned()
+    };
+    let own = shell_word(&std::env::current_exe().unwrap().display().to_string());
+    assert_eq!(command(&default, &environment), format!("{own} view"));
+    fs::write(home.path().join(places::PROGRAM_NAME), "").unwrap();
+    environment.search = vec![home.path().to_owned()];
+    assert_eq!(command(&default, &environment), "ctxfs view");
+    let other = Path::new("/my data");
+    assert_eq!(command(other, &environment), "ctxfs view --store '/my data'");
+    // A variable of this process is not one of the reader.
+    let store = (crate::env::STORE, "/my data".into());
+    environment.settings.insert(store.0, store.1);
+    assert_eq!(command(other, &environment), "ctxfs view --store '/my data'");
+}
+
+#[test]
 fn the_stores_own_file_cannot_move_it() {
     let settings = Home::new().store("\nstore = \"/elsewhere\"\nmax_lines = 7\n").settings();
     assert!(settings.store.as_ref().unwrap().ends_with(".local/share/ctxfs"));

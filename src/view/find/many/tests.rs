@@ -4,11 +4,15 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::{Corpus, CorpusQuery};
-use ctxfs_core::model::RelPath;
+use ctxfs_core::model::{Place, RelPath, Root};
 use ctxfs_core::redact::{Rule, SecretRules};
 
 /// Artifacts in memory, newest first.
 struct Memory(Vec<(RelPath, Vec<u8>)>);
+
+fn place() -> Place {
+    Place::of_conversation(&Root::All("/ctx".to_owned()), "c7")
+}
 
 impl Memory {
     fn of<T: AsRef<[u8]>>(artifacts: &[(&str, T)]) -> Self {
@@ -28,7 +32,7 @@ impl Memory {
         expired: &(dyn Fn() -> bool + Sync),
     ) -> (String, bool) {
         let words = Words::parse(OsStr::new(words)).unwrap();
-        let directory = Directory { path: "/ctx/c7", corpus: self, redacts };
+        let directory = Directory { place: &place(), corpus: self, redacts };
         let mut out = Vec::new();
         let query = CorpusQuery::Find(words);
         let rendered = query.render(&directory, expired, &mut out).unwrap();

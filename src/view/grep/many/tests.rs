@@ -11,7 +11,7 @@ use crate::CorpusQuery;
 use crate::grep::fold;
 use crate::grep::tests::{QUERIES, corpus, log, split_notice};
 use crate::query::SearchScope;
-use ctxfs_core::model::{Content, RelPath};
+use ctxfs_core::model::{Content, Place, RelPath, Root};
 use ctxfs_core::redact::{Rule, SecretRules};
 
 /// Artifacts in memory, by name.
@@ -20,6 +20,10 @@ struct Memory {
     artifacts: Vec<(RelPath, Vec<u8>)>,
     /// Treats all artifacts as too large to be read whole.
     large: bool,
+}
+
+fn place() -> Place {
+    Place::of_conversation(&Root::All("/ctx".to_owned()), "c7")
 }
 
 impl Memory {
@@ -39,7 +43,7 @@ impl Memory {
     ) -> (Vec<u8>, Rendered) {
         let query = Query::parse_in(SearchScope::Many, OsStr::new(query)).unwrap();
         let mut out = Vec::new();
-        let directory = Directory { path: "/ctx/c7", corpus: self, redacts: None };
+        let directory = Directory { place: &place(), corpus: self, redacts: None };
         let rendered = render(&query, &directory, expired, &mut out).unwrap();
         (out, rendered)
     }
@@ -383,7 +387,7 @@ fn time_can_run_out_inside_an_artifact() {
     let corpus = SlowFirst(Memory::of(&[("slow", &text), ("last", "foo\n")]), &LATE);
     let query = Query::parse_in(SearchScope::Many, OsStr::new("-m7 foo")).unwrap();
     let mut body = Vec::new();
-    let directory = Directory { path: "/ctx/c7", corpus: &corpus, redacts: None };
+    let directory = Directory { place: &place(), corpus: &corpus, redacts: None };
     let rendered = render(&query, &directory, &|| LATE.load(Relaxed), &mut body).unwrap();
     let body = String::from_utf8(body).unwrap();
     assert_eq!(body, "slow:1:foo\n");
@@ -405,7 +409,7 @@ fn secrets_are_masked_and_counted() {
         memory.large = large;
         let text = |query: &str| {
             let query = Query::parse_in(SearchScope::Many, OsStr::new(query)).unwrap();
-            let directory = Directory { path: "/ctx/c7", corpus: &memory, redacts: Some(&rules) };
+            let directory = Directory { place: &place(), corpus: &memory, redacts: Some(&rules) };
             let mut out = Vec::new();
             let query = CorpusQuery::Grep(query);
             let rendered = query.render(&directory, &|| false, &mut out).unwrap();
