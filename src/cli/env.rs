@@ -62,7 +62,16 @@ pub(crate) struct HostPlaces {
     pub(crate) is_cursor: bool,
 }
 
+/// Names of the programs through which hosts start `ctxfs shell` begin with this.
+pub(crate) const SHELL_PROGRAM: &str = "ctxfs-shell";
+
 impl HostPlaces {
+    /// Returns true if the host that has this environment starts its commands by `ctxfs shell`.
+    pub(crate) fn has_shell_program(&self) -> bool {
+        let mut programs = self.shell_prefix.iter().chain(&self.bash_env);
+        programs.any(|program| is_shell_program(program))
+    }
+
     fn read() -> Self {
         Self {
             claude_code_tmp: directory("CLAUDE_CODE_TMPDIR"),
@@ -74,6 +83,11 @@ impl HostPlaces {
             is_cursor: std::env::var_os("CURSOR_VERSION").is_some(),
         }
     }
+}
+
+pub(crate) fn is_shell_program(path: &str) -> bool {
+    let name = std::path::Path::new(path).file_name();
+    name.is_some_and(|name| name.to_string_lossy().starts_with(SHELL_PROGRAM))
 }
 
 impl Environment {

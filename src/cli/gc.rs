@@ -39,7 +39,8 @@ pub(crate) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
 // Rules for the whole store cannot be applied to a single conversation.
 fn check(rules: &RetentionRules, scope: &SweepScope) -> Result<(), Failure> {
     let speaks = rules.age.is_some() || rules.conversation.is_some();
-    if *scope == SweepScope::Store || speaks || rules.is_empty() {
+    let is_of_store = rules.store.is_some() || rules.free.is_some();
+    if *scope == SweepScope::Store || speaks || !is_of_store {
         return Ok(());
     }
     let hint = "leave the conversation out, or add `--keep-age` or `--keep-conversation`";

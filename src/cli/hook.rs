@@ -92,7 +92,12 @@ pub(crate) fn replace_policy(settings: &Settings, environment: &Environment) -> 
         Some("long") => Replaced::Long,
         _ => Replaced::Cut,
     };
-    ReplacePolicy { replaced, bash_chars: environment.hosts.bash_chars }
+    ReplacePolicy {
+        replaced,
+        stores_long_only: settings.text(SettingKey::HooksStore) == Some("long"),
+        has_shell: environment.hosts.has_shell_program(),
+        bash_chars: environment.hosts.bash_chars,
+    }
 }
 
 struct HookShelf<'a> {
@@ -237,6 +242,7 @@ fn action_name(action: Action) -> &'static str {
         Action::Passed => "passed",
         Action::Short => "short",
         Action::Own => "own",
+        Action::Stored => "stored",
         Action::Kept => "kept",
         Action::Stored => "stored",
         Action::Told => "told",

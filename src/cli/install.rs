@@ -178,7 +178,8 @@ impl HostEdit<'_> {
                 Some(format!("mount the store, now and at each login: `{mount}`"))
             }
         };
-        [Some(hosts::remaining_steps(self.host, &self.files.paths)), mount]
+        let kept = Some(self.ground.kept.clone());
+        [Some(hosts::remaining_steps(self.host, &self.files.paths)), mount, kept]
             .into_iter()
             .flatten()
             .collect()

@@ -56,7 +56,15 @@ pub(crate) use crate::settings::{SettingKey, Settings};
 /// Runs the program.
 pub fn main() -> ExitCode {
     system::survive_file_limit();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A host of an agent may have a line of another version.
+            let bare = run::BareCommand::in_unknown(std::env::args_os());
+            let Some(bare) = bare.filter(|_| error.use_stderr()) else { error.exit() };
+            return bare.run(&error, &mut output::Printer::new(false)).into();
+        }
+    };
     let detached = cli.detached;
     let mut context = Context::new(&cli);
     let error = match run(&cli, &mut context) {

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     check_durable(args, &settings)?;
     let output = store(args, format, &settings, context)?;
     let replace = if args.always { Replace::Always } else { Replace::OverLimits };
-    let options = PrintOptions { format, replace, tools: &args.has_tool, seen: false };
+    let options = PrintOptions { format, replace, tools: &args.has_tool, seen: false, above: b"" };
     print(&output, &options, context)?;
     match &output {
         PutOutput::Stored { output, .. } if args.durable => {
@@ -114,6 +114,8 @@ pub(crate) struct PrintOptions<'a> {
     pub(crate) replace: Replace,
     pub(crate) tools: &'a [String],
     pub(crate) seen: bool,
+    /// The beginning of the output, if it has been printed already.
+    pub(crate) above: &'a [u8],
 }
 
 /// Prints the text for the model: the output, unchanged except for masks, or its stand-in. If the
@@ -139,14 +141,18 @@ fn stand_in(
     options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let PrintOptions { replace, seen, tools, .. } = *options;
-    let audience = Audience { tools, is_stored: &|_| false };
+    let PrintOptions { replace, seen, tools, above, .. } = *options;
+    let audience = Audience { tools, is_stored: &|_| false, above };
     let answer = output.stand_in(&StandInRequest { form, replace, seen, audience })?;
     output.save_counts();
     match answer {
         StandIn::Unchanged if seen => Ok(()),
-        StandIn::Unchanged => print_all(&*output.shown().bytes(), context),
-        StandIn::Replaced(text) => context.printer.bytes(text.as_bytes()),
+        StandIn::Unchanged => print_from(above.len(), &*output.shown().bytes(), context),
+        StandIn::Replaced(text) => {
+            let is_in_line = !above.is_empty() && !above.ends_with(b"\n");
+            let newline = if is_in_line { "\n" } else { "" };
+            context.printer.bytes([newline, &text].concat().as_bytes())
+        }
     }
 }
 
@@ -156,8 +162,8 @@ fn show(view: &View, output: &PutOutput, context: &mut Context) -> anyhow::Resul
     context.printer.bytes(&text)
 }
 
-fn print_all(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
-    let mut offset = 0;
+fn print_from(offset: usize, content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
+    let mut offset = offset as u64;
     loop {
         let block = content.bytes(offset, BLOCK)?;
         if block.is_empty() {

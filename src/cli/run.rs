@@ -5,31 +5,41 @@
 //! process continues the logs ([`keep_output`]).
 
 mod child;
+mod live;
 mod output;
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use std::{fs::File, os::unix::process::CommandExt as _, path::Path, process::ExitCode, thread};
+use std::{ffi::OsString, fs::File, path::Path, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::args::{PutFormat, RunArgs, ShellArgs, ShellHost};
 use crate::helper::{KeptOutput, Role};
-use crate::output::{Printer, is_closed};
+use crate::output::{Printer, is_closed, refused};
 use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
 use crate::run::child::{CaughtSignals, Child, CommandEnd, EventLoop, SpawnError, UserTerminal};
+use crate::run::live::LiveBeginning;
 use crate::run::output::{
-    ClosedOutput, CommandLogs, CommandOutput, HandedLogs, HeldOutput, HostRule, OpenOutput,
-    OutputStream, ShortOutput,
+    ClosedOutput, CommandLogs, CommandOutput, Destination, HandedLogs, HeldOutput, HostRule,
+    OpenOutput, OutputRule, OutputStream,
 };
 use crate::{Cli, Context, hook, page_link};
 use ctxfs_core::model::{Limits, Owner, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 use ctxfs_store::running_process;
 
-/// `ctxfs shell`: outputs of commands that the same process starts have the same conversation.
+pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
+    let code = child::code(run_command(args, cli, context)?);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+/// `ctxfs shell`: outputs of commands that the same process starts have the same conversation. A
+/// signal that ends the command ends this process as well.
 pub(crate) fn shell(
     args: &ShellArgs,
     cli: &Cli,
@@ -41,10 +51,18 @@ pub(crate) fn shell(
         Some(format!("shell-{pid}-{started}"))
     };
     let given = args.conversation.clone().filter(|given| !given.is_empty());
-    run(&args.as_run(given.or_else(host)), cli, context)
+    let args = args.as_run(given.or_else(host));
+    if io::stdout().is_terminal() || io::stderr().is_terminal() {
+        return Ok(BareCommand::of(&args).run(&"", &mut context.printer).into());
+    }
+    let status = run_command(&args, cli, context)?;
+    if let Some(signal) = status.signal() {
+        child::end_by(signal);
+    }
+    Ok(ExitCode::from(u8::try_from(child::code(status)).unwrap_or(u8::MAX)))
 }
 
-pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
+fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitStatus> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
     let preparation = Preparation::begin(args);
     let prepared = prepare(args, cli, context);
@@ -55,26 +73,44 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     preparation.end();
     let (target, host, logs) = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return Ok(BareCommand::of(args).run(&why, &mut context.printer).into()),
+        Err(why) => {
+            let code = BareCommand::of(args).run(&why, &mut context.printer);
+            return Ok(child::exit_status(code));
+        }
     };
     let seen = io::stdout().is_terminal();
     let limits = target.engine.options.limits.limits(provenance(args, &id).tool_name().as_deref());
-    let short = ShortOutput::new(args.discard_short, host, limits.clone());
-    let mut output = CommandOutput::new(logs, short, seen);
+    let rule = OutputRule { host, limits: limits.clone(), discards_short: args.discard_short };
+    let is_apart = args.shell.is_some() && has_two_outputs();
+    let destination = if seen {
+        Destination::Terminal
+    } else {
+        let is_passed = args.format == PutFormat::Summary && !args.always;
+        let beginning = LiveBeginning::new(&target.engine, is_passed);
+        Destination::Pipe { beginning, is_apart }
+    };
+    let mut output = CommandOutput::new(logs, rule, destination);
     let started = Instant::now();
-    let CommandEnd { code, left } = execute(args, &mut output)?;
+    let CommandEnd { status, left } = match execute(args, is_apart, &mut output)? {
+        Ok(ended) => ended,
+        Err(error) => {
+            let code = BareCommand::of(args).run(&error, &mut context.printer);
+            return Ok(child::exit_status(code));
+        }
+    };
+    let code = child::code(status);
     let newer = Provenance {
         exit_code: Some(code),
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
         ..Provenance::default()
     };
-    let closed = output.close(&newer, left, |left, HandedLogs { names, cut, is_short }| {
+    let mut closed = output.close(&newer, left, |left, HandedLogs { names, cut, is_discarded }| {
         let output = KeptOutput {
             conversation: target.conversation.id().to_text(),
             exit_code: code,
             duration_ms: newer.duration_ms.unwrap_or_default(),
             cut,
-            discard: is_short,
+            discard: is_discarded,
             logs: names,
         };
         hand_over(left, output, target.engine.store().root(), cli)
@@ -83,14 +119,21 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         target.note_about(host.map(|rule| rule.host));
     }
     let replace = replace(args, host, &closed, &limits, code);
-    let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
-    // The exit code is that of the command, even if the stand-in cannot be printed.
+    let above = &*std::mem::take(&mut closed.passed);
+    let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen, above };
+    // The exit status is that of the command, even if the stand-in cannot be printed.
     if let Err(error) = print(closed, target, &limits, &options, context)
         && !is_closed(&error)
     {
         context.printer.failure(&error.into());
     }
-    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+    Ok(status)
+}
+
+// Returns true if the host reads standard error apart from standard output.
+fn has_two_outputs() -> bool {
+    let file = |fd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
+    file(rustix::stdio::stdout()) != file(rustix::stdio::stderr())
 }
 
 fn replace(
@@ -102,6 +145,7 @@ fn replace(
 ) -> Replace {
     match (host, &closed.stored) {
         _ if args.always => Replace::Always,
+        _ if closed.is_whole => Replace::Never,
         // If the log cannot be read, creating the stand-in fails as well, and the held output is
         // printed instead.
         (Some(host), Ok(Some(output))) => {
@@ -111,10 +155,10 @@ fn replace(
     }
 }
 
-// Prints the output if it is short, and otherwise the stored output in the form of `options`. The
-// held output is printed in its place if it contains more of the output than the logs, if a
-// background process still writes to a short output, or if printing the stored output fails.
-// Formats for programs always describe the stored output.
+// Prints the output if all of it is to be shown and is held, and otherwise the stored output in the
+// form of `options`. The held output is printed in its place if it contains more of the output than
+// the logs, if a background process still writes to a short output, or if printing the stored output
+// fails. Formats for programs always describe the stored output.
 fn print(
     closed: ClosedOutput,
     target: &TargetConversation,
@@ -122,9 +166,9 @@ fn print(
     options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let ClosedOutput { short, stored, held, mut why, is_written } = closed;
-    if let Some(bytes) = short {
-        return pass(&bytes, target, options, context);
+    let ClosedOutput { is_whole, stored, held, mut why, is_written, passed: _ } = closed;
+    if is_whole && held.is_whole() {
+        return print_held(held, None, target, limits, options, context);
     }
     match stored {
         Ok(Some(output)) => {
@@ -160,7 +204,7 @@ fn print_stored(
 // Prints the held output. If it is long, a line states the reason `why` it is not stored whole. The
 // line takes the place of missing bytes, or is printed to standard error if no bytes are missing.
 fn print_held(
-    held: HeldOutput,
+    mut held: HeldOutput,
     why: Option<&str>,
     target: &TargetConversation,
     limits: &Limits,
@@ -173,16 +217,11 @@ fn print_held(
     {
         context.printer.message(&format_args!("ctxfs: the output is not stored whole: {why}"));
     }
-    pass(&held.text(why.unwrap_or_default()), target, options, context)
-}
-
-fn pass(
-    bytes: &[u8],
-    target: &TargetConversation,
-    options: &PrintOptions<'_>,
-    context: &mut Context,
-) -> anyhow::Result<()> {
-    if options.seen { Ok(()) } else { context.printer.bytes(&target.engine.shown(bytes)?) }
+    if options.seen {
+        return Ok(());
+    }
+    let shown = target.engine.shown(&held.text(why.unwrap_or_default()))?;
+    live::print(&held, &shown, options.above.len()).map_err(refused)
 }
 
 fn prepare(
@@ -209,26 +248,35 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
         tool: Some(args.tool.clone()),
         server: Some(args.server.clone()),
         args: Some(serde_json::json!({ "command": command }).to_string()),
+        host: args.shell.map(|_| args.server.clone()),
         ..Provenance::default()
     }
 }
 
-fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<CommandEnd> {
+// Returns the inner error if the command cannot be started here, for lack of descriptors or memory.
+fn execute(
+    args: &RunArgs,
+    is_apart: bool,
+    output: &mut CommandOutput<'_>,
+) -> io::Result<io::Result<CommandEnd>> {
     // Signals are caught before the command starts, so that none is lost.
-    let signals = CaughtSignals::catch()?;
+    let signals = match CaughtSignals::catch() {
+        Ok(signals) => signals,
+        Err(error) => return Ok(Err(error)),
+    };
     let user_terminal = UserTerminal::find();
     let spawned = if args.pty {
         Child::on_terminal(&args.command, &user_terminal)
     } else {
-        Child::on_pipes(&args.command, args.split)
+        Child::on_pipes(&args.command, args.split || is_apart, args.shell.is_some())
     };
     match spawned {
-        Ok(child) => Ok(EventLoop::new(child, signals, user_terminal, output).run()?),
+        Ok(child) => EventLoop::new(child, signals, user_terminal, output).run().map(Ok),
         Err(SpawnError::Command { text, code }) => {
             output.take(OutputStream::Stderr, text.as_bytes());
-            Ok(CommandEnd { code, left: Vec::new() })
+            Ok(Ok(CommandEnd { status: child::exit_status(code), left: Vec::new() }))
         }
-        Err(SpawnError::Machine(error)) => Err(error.into()),
+        Err(SpawnError::Machine(error)) => Ok(Err(error)),
     }
 }
 
@@ -270,21 +318,27 @@ impl Preparation {
 }
 
 /// A command that is run directly by `exec`, without ctxfs. Unless `is_quiet` is true, a notice
-/// says that the output is not stored. `is_quiet` is true with `--discard-short` and in `ctxfs shell`,
-/// unless standard error is a terminal: a short output would not be stored anyway.
-struct BareCommand {
-    command: Vec<std::ffi::OsString>,
+/// says that the output is not stored. `is_quiet` is true in `ctxfs shell`, and with
+/// `--discard-short` unless standard error is a terminal: a short output would not be stored anyway.
+pub(crate) struct BareCommand {
+    command: Vec<OsString>,
     is_quiet: bool,
 }
 
 impl BareCommand {
+    /// Returns the command of `ctxfs shell` in arguments that this version does not know.
+    pub(crate) fn in_unknown(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
+        let is_shell = args.nth(1)? == "shell" && !io::stderr().is_terminal();
+        let command: Vec<_> = args.skip_while(|word| word != "--").skip(1).collect();
+        (is_shell && !command.is_empty()).then_some(Self { command, is_quiet: true })
+    }
+
     fn of(args: &RunArgs) -> Self {
-        let is_discarded = args.discard_short || args.shell.is_some();
-        let is_quiet = is_discarded && !io::stderr().is_terminal();
+        let is_quiet = args.shell.is_some() || (args.discard_short && !io::stderr().is_terminal());
         Self { command: args.command.clone(), is_quiet }
     }
 
-    fn run(&self, why: &dyn std::fmt::Display, printer: &mut Printer) -> u8 {
+    pub(crate) fn run(&self, why: &dyn std::fmt::Display, printer: &mut Printer) -> u8 {
         if !self.is_quiet {
             printer.message(&format_args!("ctxfs: the output is not stored: {why}"));
         }

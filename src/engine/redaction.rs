@@ -29,6 +29,7 @@ impl Redaction {
             server,
             args,
             mime,
+            host: _,
             exit_code: _,
             duration_ms: _,
         } = provenance;

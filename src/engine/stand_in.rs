@@ -10,7 +10,7 @@ use ctxfs_core::model::{
     Amount, Analysis, Component, Content, ContextRef, Limits, NoFilters, Place, Record, RelPath,
     Subject,
 };
-use ctxfs_core::redact::Masked;
+use ctxfs_core::redact::{Masked, settled};
 use ctxfs_store::{Artifact, Conversation, provenance_of};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
@@ -30,6 +30,8 @@ pub enum Replace {
     OverLimits,
     TooLong,
     Economy,
+    /// Replaces no output.
+    Never,
 }
 
 /// A request for the text that goes to a model in place of an output.
@@ -106,6 +108,9 @@ impl ShownOutput {
 
     /// Returns the text for `request`: the output itself or its stand-in.
     pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
+        if request.replace == Replace::Never {
+            return Ok(StandIn::Unchanged);
+        }
         let is_limited = request.replace == Replace::OverLimits;
         let make = if is_limited { ctxfs_view::stand_in } else { ctxfs_view::stand_in_always };
         let answer = self.file.with_subject(&self.secrets, &NoFilters, |subject| {
@@ -127,11 +132,13 @@ impl ShownOutput {
             || request.form == Form::Envelope
             || analysis.is_binary()
             || facts.record.incomplete().is_some();
+        // The model has both.
+        let all = [&*String::from_utf8_lossy(request.audience.above), text].concat();
         let is_cheap = || {
             request.replace != Replace::Economy
-                || 3 * token_count(text.as_bytes()) <= analysis.tokens
+                || 3 * token_count(all.as_bytes()) <= analysis.tokens
         };
-        is_exempt || (pays(text, self.chars) && is_cheap())
+        is_exempt || (pays(&all, self.chars) && is_cheap())
     }
 
     /// Returns the text of `view` without its notices.
@@ -147,7 +154,7 @@ impl ShownOutput {
         match answer {
             StandIn::Unchanged if request.seen => Amount::default(),
             StandIn::Unchanged => Amount::once(self.file.content.len(), self.file.analysis.tokens),
-            StandIn::Replaced(text) => amount(text.as_bytes()),
+            StandIn::Replaced(text) => amount(&[request.audience.above, text.as_bytes()].concat()),
         }
     }
 }
@@ -257,6 +264,16 @@ impl Engine {
         shown.finish()?;
         Ok(shown.into_inner())
     }
+
+    /// Returns the same for the beginning of an output that goes on. Leaves out the bytes at the end
+    /// that may be the beginning of a secret.
+    pub fn shown_so_far(&self, output: &[u8]) -> io::Result<Vec<u8>> {
+        let length = output.len() as u64;
+        let length = self.secrets.rules().map_or(length, |_| settled(length));
+        let mut shown = if length == 0 { Vec::new() } else { self.shown(output)? };
+        shown.truncate(length as usize);
+        Ok(shown)
+    }
 }
 
 /// Returns true if `text` saves enough to replace an output of `chars` characters.
@@ -279,7 +296,7 @@ pub fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Resul
     };
     let is_stored =
         |reference: &str| engine.store.resolve(reference).is_ok_and(|found| found.is_some());
-    ctxfs_view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
+    ctxfs_view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored, above: b"" })
 }
 
 fn amount(text: &[u8]) -> Amount {

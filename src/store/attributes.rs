@@ -210,6 +210,7 @@ mod tests {
             exit_code: Some(-1),
             duration_ms: Some(1250),
             mime: Some("text/plain".into()),
+            host: None,
         }
     }
 

@@ -123,7 +123,7 @@ views! {
         is_stand_in: true,
         readme: "| `X.summary` | what `X` is, its size, head, tail and errors, and where to read on; start here |",
         ..ViewType::FACTS
-    }, |subject, _, out| summary::render(subject, out);
+    }, |subject, _, out| summary::render(subject, b"", out);
 
     Tail = ViewType {
         suffix: ".tail",

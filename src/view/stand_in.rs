@@ -33,6 +33,9 @@ pub struct Audience<'a> {
     pub tools: &'a [String],
     /// A function that returns true if a reference, a handle or a path refers to a stored output.
     pub is_stored: &'a dyn Fn(&str) -> bool,
+    /// The beginning of the output that the model has already received. A summary does not repeat
+    /// it; the other forms ignore it.
+    pub above: &'a [u8],
 }
 
 impl std::fmt::Debug for Audience<'_> {
@@ -73,10 +76,11 @@ pub fn stand_in_always(
     subject: &Subject<'_>,
     audience: &Audience<'_>,
 ) -> Result<StandIn, RenderError> {
-    let view = match form {
-        Form::Summary => View::Summary,
-        Form::Handle => View::Handle,
-        Form::Preview => View::Preview,
+    let mut body = Vec::new();
+    let rendered = match form {
+        Form::Summary => summary::render(subject, audience.above, &mut body)?,
+        Form::Handle => render(&View::Handle, subject, &|| false, &mut body)?,
+        Form::Preview => render(&View::Preview, subject, &|| false, &mut body)?,
         Form::Envelope => {
             return Ok(match envelope::of(subject, audience.tools, &|| false)? {
                 Envelope::Untouched => StandIn::Unchanged,
@@ -84,8 +88,6 @@ pub fn stand_in_always(
             });
         }
     };
-    let mut body = Vec::new();
-    let rendered = render(&view, subject, &|| false, &mut body)?;
     let text = [rendered.notice.unwrap_or_default().into_bytes(), body].concat();
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     Ok(StandIn::Replaced(text))

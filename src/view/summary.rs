@@ -32,13 +32,21 @@ pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     !subject.limits.are_kept_by(subject.size(), subject.analysis.chars)
 }
 
-pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+/// Writes the summary. A reader who has seen the beginning of the output, `above`, gets the rest of
+/// it as the excerpt.
+pub(super) fn render(
+    subject: &Subject<'_>,
+    above: &[u8],
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
     let text = if subject.analysis.is_binary() || subject.content.is_empty() {
         lines(&facts::without_excerpt(subject)?)
+    } else if !above.is_empty() {
+        excerpted(subject, above)?
     } else if let Some(whole) = whole(subject)? {
         whole
     } else {
-        excerpted(subject)?
+        excerpted(subject, above)?
     };
     out.write_all(text.as_bytes())?;
     let analysed = subject.analysis.bytes;
@@ -76,14 +84,14 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok(fits(&text).then_some(text))
 }
 
-fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
+fn excerpted(subject: &Subject<'_>, above: &[u8]) -> io::Result<String> {
     let found = findings(subject)?;
-    let mut facts = facts::with_excerpt(subject, &found)?;
+    let mut facts = facts::with_excerpt(subject, &found, above)?;
     let budget = ExcerptBudget {
         bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
     };
-    let excerpt = Excerpt::of(subject, &found, budget)?;
+    let excerpt = Excerpt::of(subject, &found, above, budget)?;
     let (shown, all) = (excerpt.shown(), excerpt.has_all());
     let excerpt = excerpt.into_lines();
     facts.set_shown(shown, redacted(subject, &excerpt), all);

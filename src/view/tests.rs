@@ -149,7 +149,7 @@ fn a_handle_shows_nothing_to_mask() {
 
 #[test]
 fn stand_ins_say_what_their_views_say() {
-    let audience = Audience { tools: &[], is_stored: &|_| false };
+    let audience = Audience { tools: &[], is_stored: &|_| false, above: b"" };
     let fixture = with_masks(&format!("one {MASK}\n"));
     for (form, view) in [
         (Form::Summary, View::Summary),

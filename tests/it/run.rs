@@ -3,6 +3,7 @@
 mod append;
 mod background;
 mod bare;
+mod beginning;
 mod cap;
 mod escapes;
 mod live;

@@ -80,10 +80,18 @@ pub enum Replaced {
     Long,
 }
 
+/// Minimum number of characters of a successful output that is stored though the model gets it
+/// whole.
+const STORED_CHARS: u64 = 1000;
+
 /// The settings that determine whether an output is replaced in a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplacePolicy {
     pub replaced: Replaced,
+    /// True if no output is stored that the model gets whole.
+    pub stores_long_only: bool,
+    /// True if the commands of the host run under `ctxfs shell`, which stores their outputs.
+    pub has_shell: bool,
     /// `$BASH_MAX_OUTPUT_LENGTH`: the maximum number of characters of a command's output that
     /// Claude Code shows.
     pub bash_chars: Option<u64>,
@@ -124,6 +132,14 @@ pub struct OutputLength {
 }
 
 impl ReplacePolicy {
+    /// Returns true if an output that the model gets whole is stored all the same, to be searched
+    /// later: if it has 1,000 characters, or if the call failed and says anything. Outputs of a tool
+    /// whose limits are `never` are left alone.
+    pub fn stores_shown(&self, limits: &Limits, length: OutputLength, has_failed: bool) -> bool {
+        let is_enough = length.chars >= STORED_CHARS || (has_failed && length.bytes > 0);
+        is_enough && !self.stores_long_only && !limits.are_kept_by(Limits::NEVER, Limits::NEVER)
+    }
+
     /// Returns the maximum size of a command's output that `host` shows whole, or that a host
     /// without an adapter is taken to show whole.
     pub fn shown_of_command(&self, host: Option<Host>, exit_code: Option<i32>) -> ShownWhole {

@@ -43,8 +43,8 @@ pub enum Action {
     Own,
     /// The output was stored, and the model receives the stand-in.
     Kept,
-    /// A report, messages or an output were stored. The host's own result is kept, and the model is
-    /// told at most where the report is.
+    /// A report, messages or an output were stored to be searched later. The host's own result is
+    /// kept, and the model is told at most where a report is.
     Stored,
     /// The model was informed which outputs are stored.
     Told,
@@ -114,7 +114,12 @@ impl<'a> OutputKeeper<'a> {
         let is_cut = is_spilled || !shown.holds(length);
         let is_left = limits.are_kept_by(length.bytes, length.chars)
             || (is_replaceable && policy.replaced == Replaced::Cut && !is_cut);
-        if is_left && !limits.mirror {
+        let is_command = matches!(result.kind, ResultKind::Command | ResultKind::FailedCommand);
+        let has_failed = result.kind == ResultKind::FailedCommand
+            || result.exit_code.is_some_and(|code| code != 0);
+        let is_stored =
+            policy.stores_shown(&limits, length, has_failed) && !(is_command && policy.has_shell);
+        if is_left && !limits.mirror && !is_stored {
             return Ok((Action::Short, None));
         }
         if output.length() <= VIEW && provenance.args.as_deref().is_some_and(names_artifact) {
@@ -128,7 +133,7 @@ impl<'a> OutputKeeper<'a> {
             return Ok((Action::Own, None));
         }
         let stored = store_output(&open, result.call.into_owned(), provenance, &mut output, None)?;
-        if !is_replaceable {
+        if !is_replaceable || (is_left && !limits.mirror) {
             open.engine.finish();
             return Ok((Action::Stored, None));
         }
@@ -140,7 +145,7 @@ impl<'a> OutputKeeper<'a> {
                 false => Replace::Economy,
             },
             seen: false,
-            audience: Audience { tools: &[], is_stored: &|_| false },
+            audience: Audience { tools: &[], is_stored: &|_| false, above: b"" },
         };
         let answer = stored.stand_in(&open.engine, &request)?;
         open.engine.finish();
@@ -223,6 +228,7 @@ impl<'a> OutputKeeper<'a> {
             exit_code: result.exit_code,
             duration_ms: result.duration_ms,
             mime: None,
+            host: Some(self.host.name().to_owned()),
         }
     }
 }

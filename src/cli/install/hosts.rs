@@ -21,6 +21,7 @@ pub(crate) struct InstallContext {
     config: Option<PathBuf>,
     pub(crate) given: Option<PathBuf>,
     pub(crate) found: PathBuf,
+    pub(crate) kept: String,
     pub(crate) environment: Environment,
 }
 
@@ -34,12 +35,14 @@ pub(crate) struct HostFiles {
 impl InstallContext {
     pub(crate) fn new(cli: &Cli, context: &Context) -> anyhow::Result<Self> {
         let environment = context.environment.clone();
-        let store = context.settings(cli, Vec::new())?.store(&environment)?;
+        let settings = context.settings(cli, Vec::new())?;
+        let store = settings.store(&environment)?;
         let found = Settings::bare_store(&environment)?;
         let is_given = cli.store.is_some() || environment.settings.contains_key(env::STORE);
         let given = (is_given || store != found).then_some(store);
         let program = entry::own_program(&environment)?;
-        Ok(Self { program, config: cli.config.clone(), given, found, environment })
+        let kept = kept(&settings);
+        Ok(Self { program, config: cli.config.clone(), given, found, kept, environment })
     }
 
     /// Returns the files of `host`. If the user names no store, and a hook is already installed,
@@ -92,6 +95,19 @@ impl InstallContext {
         let unit = unit(paths, &self.environment)?;
         (!is_foreign(&unit)).then_some(unit)
     }
+}
+
+// Describes how long what hooks store is kept.
+fn kept(settings: &Settings) -> String {
+    let [age, bytes] = [SettingKey::HooksKeepAge, SettingKey::HooksKeepStore].map(|key| {
+        let setting = settings.setting_for(None, key);
+        let value = setting.map(|setting| key.row().kind.to_toml(&setting.value));
+        value.unwrap_or_default().replace('"', "")
+    });
+    format!(
+        "what hooks and `ctxfs shell` store is kept within these limits of `[hooks]`: keep_age = \
+         {age}, keep_store = {bytes}"
+    )
 }
 
 pub(crate) fn store_text(path: PathBuf) -> Result<String, Failure> {

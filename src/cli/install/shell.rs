@@ -7,13 +7,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::env::{SHELL_PROGRAM, is_shell_program};
 use crate::install::edit::{self, EditedFile, SettingsContent};
 use crate::install::entry::{STORE_OPTION, ValueEntry};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
 use crate::install::{json, toml};
 use crate::{Environment, Failure, hooks::Host};
 
-const NAME: &str = "ctxfs-shell";
 const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
 const BASH_ENV: &str = "BASH_ENV";
 const CLAUDE_CODE: &str = include_str!("claude-code.sh");
@@ -71,7 +71,7 @@ impl ShellProgram {
             SettingsScope::User => String::new(),
             SettingsScope::Project => escaped(&place.base),
         };
-        let file = user.dir.join(format!("{NAME}{of_project}{extension}"));
+        let file = user.dir.join(format!("{SHELL_PROGRAM}{of_project}{extension}"));
         let settings = place.dir.join(settings(host, scope));
         let former = PreviousValue::of(host, &settings, &file, given.as_deref());
         Ok(Some(Self { host, file, base: user.base, former }))
@@ -103,7 +103,7 @@ impl ShellProgram {
             PreviousValue::InSettings(former) => Some(former.clone()),
             PreviousValue::Nothing | PreviousValue::InEnvironment(_) => None,
         };
-        ValueEntry { name, value, former, replaces: true, is_ours }
+        ValueEntry { name, value, former, replaces: true, is_ours: is_shell_program }
     }
 }
 
@@ -149,7 +149,7 @@ impl PreviousValue {
             Host::Codex => toml::variable_value(&now, BASH_ENV),
             _ => json::value(&now, &["env", PREFIX]),
         };
-        if let Some(now) = now.filter(|now| !is_ours(now)) {
+        if let Some(now) = now.filter(|now| !is_shell_program(now)) {
             return Self::InSettings(now);
         }
         if let Some(program) = text(program) {
@@ -159,7 +159,7 @@ impl PreviousValue {
     }
 
     fn given(given: Option<&str>) -> Self {
-        let given = given.filter(|given| !given.is_empty() && !is_ours(given));
+        let given = given.filter(|given| !given.is_empty() && !is_shell_program(given));
         given.map_or(Self::Nothing, |given| Self::InEnvironment(given.to_owned()))
     }
 
@@ -185,10 +185,6 @@ pub(crate) fn settings(host: Host, scope: SettingsScope) -> &'static str {
         (_, SettingsScope::User) => "settings.json",
         (_, SettingsScope::Project) => "settings.local.json",
     }
-}
-
-fn is_ours(value: &str) -> bool {
-    Path::new(value).file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME))
 }
 
 // Encodes a path as part of a file name. Different paths have different encodings.

@@ -9,14 +9,18 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, Signal, getpgid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpgid, getpid, kill_process, set_parent_process_death_signal,
+    setrlimit,
+};
 use rustix::termios::{
     LocalModes, OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize,
     tcsetattr,
 };
 use rustix::{io::Errno, pty::OpenptFlags};
 use signal_hook::consts::{
-    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+    SIGWINCH,
 };
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::WithOrigin};
@@ -37,14 +41,23 @@ pub(crate) enum SpawnError {
 #[derive(Debug)]
 pub(crate) struct Child {
     process: process::Child,
-    ended: Option<i32>,
+    ended: Option<ExitStatus>,
     pub(crate) outputs: Vec<OpenOutput>,
     // This process's end of the terminal that was created for the command.
     pub(crate) terminal: Option<OwnedFd>,
+    // True if the command is killed with this process, and nobody reads its output once standard
+    // output has no reader.
+    ends_with_us: bool,
 }
 
 impl Child {
-    pub(crate) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, SpawnError> {
+    /// Starts a command. With `ends_with_us`, it is killed if this process is, and its output is
+    /// closed once standard output has no reader.
+    pub(crate) fn on_pipes(
+        command: &[OsString],
+        split: bool,
+        ends_with_us: bool,
+    ) -> Result<Self, SpawnError> {
         let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
             let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
@@ -57,7 +70,15 @@ impl Child {
         let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
         let mut start = start_of(command);
         start.stdout(writer).stderr(error);
-        Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: None })
+        if ends_with_us {
+            before_exec(&mut start, || {
+                // A sandbox may refuse it.
+                let _refused = set_parent_process_death_signal(Some(Signal::KILL));
+                Ok(())
+            });
+        }
+        let process = spawn(start, command)?;
+        Ok(Self { process, ended: None, outputs, terminal: None, ends_with_us })
     }
 
     pub(crate) fn on_terminal(
@@ -68,24 +89,24 @@ impl Child {
         let copy = |end: &OwnedFd| end.try_clone().map_err(SpawnError::Machine);
         let mut start = start_of(command);
         start.stdin(copy(&theirs)?).stdout(copy(&theirs)?).stderr(theirs);
-        own_session(&mut start);
+        before_exec(&mut start, || {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
+        });
         let outputs = vec![(OutputStream::Stdout, copy(&ours)?)];
-        Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: Some(ours) })
+        let (process, terminal) = (spawn(start, command)?, Some(ours));
+        Ok(Self { process, ended: None, outputs, terminal, ends_with_us: false })
     }
 
     pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
         if self.ended.is_none() {
-            self.ended = self.process.try_wait()?.map(code);
+            self.ended = self.process.try_wait()?;
         }
         Ok(self.ended.is_some())
     }
 
-    // Returns the exit code, or 128 plus the signal if a signal ended the command.
-    pub(crate) fn wait(&mut self) -> io::Result<i32> {
-        match self.ended {
-            Some(code) => Ok(code),
-            None => Ok(code(self.process.wait()?)),
-        }
+    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.ended.map_or_else(|| self.process.wait(), Ok)
     }
 
     // Sends a signal. If the command has its own terminal, sends it to the whole process group.
@@ -98,14 +119,19 @@ impl Child {
         // Fails if the command has already ended.
         let _sent = match self.terminal {
             Some(_) => rustix::process::kill_process_group(pid, signal),
-            None => rustix::process::kill_process(pid, signal),
+            None => kill_process(pid, signal),
         };
         Ok(())
     }
 }
 
-fn code(status: ExitStatus) -> i32 {
+/// Returns the exit code, or 128 plus the signal if a signal ended the command.
+pub(crate) fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default())
+}
+
+pub(crate) fn exit_status(code: impl Into<i32>) -> ExitStatus {
+    ExitStatus::from_raw(code.into() << 8)
 }
 
 pub(crate) fn start_of(command: &[OsString]) -> Command {
@@ -115,9 +141,14 @@ pub(crate) fn start_of(command: &[OsString]) -> Command {
 }
 
 fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, SpawnError> {
-    start.spawn().map_err(|error| {
-        let (text, code) = not_run(command, &error);
-        SpawnError::Command { text, code: code.into() }
+    start.spawn().map_err(|error| match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+            SpawnError::Machine(error)
+        }
+        _ => {
+            let (text, code) = not_run(command, &error);
+            SpawnError::Command { text, code: code.into() }
+        }
     })
 }
 
@@ -150,15 +181,23 @@ fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
     Ok(rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &modes)?)
 }
 
+// Calls `begin` in the new process, which must make system calls alone.
 #[expect(unsafe_code, reason = "what happens between fork and exec is unsafe to say")]
-fn own_session(start: &mut Command) {
-    let begin = || {
-        rustix::process::setsid()?;
-        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-        Ok(())
-    };
-    // SAFETY: `begin` makes two system calls, allocates no memory and takes no lock.
-    unsafe { start.pre_exec(begin) };
+fn before_exec(start: &mut Command, begin: fn() -> rustix::io::Result<()>) {
+    // SAFETY: `begin` makes at most two system calls, allocates no memory and takes no lock.
+    unsafe { start.pre_exec(move || Ok(begin()?)) };
+}
+
+/// Ends this process by the signal that ended its command. Returns if that is not possible.
+pub(crate) fn end_by(signal: i32) {
+    // The command may have left a core dump. Another one would replace it.
+    let limit = rustix::process::getrlimit(Resource::Core);
+    let _limited = setrlimit(Resource::Core, Rlimit { current: Some(0), ..limit });
+    if signal == SIGKILL {
+        let _killed = kill_process(getpid(), Signal::KILL);
+    } else {
+        let _unknown = signal_hook::low_level::emulate_default_handler(signal);
+    }
 }
 
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
@@ -233,12 +272,23 @@ impl CaughtSignals {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
         write.set_nonblocking(true)?;
-        Ok(Self(SignalDelivery::with_pipe(read, write, WithOrigin::default(), CAUGHT)?))
+        let ignored = ignored_signals();
+        let caught = CAUGHT
+            .into_iter()
+            .filter(|number| *number == SIGCHLD || ignored >> (number - 1) & 1 == 0);
+        Ok(Self(SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?))
     }
 
     pub(crate) fn pending(&mut self) -> Vec<CaughtSignal> {
         self.0.pending().map(|origin| caught(&origin)).collect()
     }
+}
+
+// Returns the set of ignored signals, one bit each. The command inherits them, as below `nohup`.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 impl AsFd for CaughtSignals {
@@ -264,7 +314,7 @@ const END_OF_INPUT: u8 = 4;
 
 #[derive(Debug)]
 pub(crate) struct CommandEnd {
-    pub(crate) code: i32,
+    pub(crate) status: ExitStatus,
     pub(crate) left: Vec<OpenOutput>,
 }
 
@@ -291,6 +341,7 @@ struct PendingInput {
 }
 
 struct ReadySources {
+    is_unread: bool,
     outputs: Vec<bool>,
     signals: bool,
     input: bool,
@@ -321,7 +372,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         let left = std::mem::take(&mut self.child.outputs);
         // Processes that use the terminal end when the terminal is closed.
         let left = if self.child.terminal.is_some() { Vec::new() } else { left };
-        Ok(CommandEnd { code: self.child.wait()?, left })
+        Ok(CommandEnd { status: self.child.wait()?, left })
     }
 
     fn handle(&mut self, ready: &ReadySources) -> io::Result<()> {
@@ -334,7 +385,11 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         if ready.terminal {
             self.give_input()?;
         }
-        self.take_outputs(&ready.outputs)
+        self.take_outputs(&ready.outputs)?;
+        if ready.is_unread {
+            self.child.outputs.retain(|(stream, _)| *stream == OutputStream::Stderr);
+        }
+        Ok(())
     }
 
     // Reads the bytes that are in the outputs when the command ends. Continues to read until the
@@ -366,6 +421,11 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         let mut fds: Vec<_> = outputs.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let count = fds.len();
         fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        let is_stdout = |(stream, _): &OpenOutput| *stream == OutputStream::Stdout;
+        let is_read = self.child.ends_with_us && self.child.outputs.iter().any(is_stdout);
+        // Without a flag, only errors are reported: a pipe has one once it has no reader.
+        let reader = || PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::empty());
+        fds.extend(is_read.then(reader));
         let input = takes.as_ref().map(|stdin| PollFd::new(stdin, PollFlags::IN));
         fds.extend(input);
         fds.extend(gives.map(|terminal| PollFd::new(terminal, PollFlags::OUT)));
@@ -380,6 +440,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         Ok(ReadySources {
             outputs,
             signals: next(true),
+            is_unread: next(is_read),
             input: next(takes.is_some()),
             terminal: next(gives.is_some()),
         })

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 
 use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ShownWhole};
 use crate::put::TargetConversation;
+use crate::run::live::LiveBeginning;
 use ctxfs_core::model::{Component, Content, Limits, Provenance, text};
 use ctxfs_engine::{
     EngineError, Intake, Loss, OutputName, Replace, StoredOutput, Tail, cut_line_of, left_out,
@@ -24,42 +25,65 @@ const LIVE: &str = "it is live: a process in the background still writes to it";
 
 pub(crate) struct CommandOutput<'a> {
     logs: CommandLogs<'a>,
-    short: ShortOutput,
+    rule: OutputRule,
+    length: OutputLength,
     held: HeldOutput,
-    is_live: bool,
+    destination: Destination<'a>,
+}
+
+/// The place to which an output goes while the command runs: to a terminal completely, and
+/// otherwise only its beginning. With `is_apart`, the rest of each stream goes to the same stream
+/// of this process, and otherwise everything goes to standard output.
+pub(crate) enum Destination<'a> {
+    Terminal,
+    Pipe { beginning: LiveBeginning<'a>, is_apart: bool },
 }
 
 /// The output of a command that has ended. `is_written` is true if a helper process continues the
-/// logs. `short` is the whole output if it is too short to be stored; the logs are then removed,
-/// unless `is_written` is true. If `held` contains more of the output than the logs, `why` is the
-/// reason.
+/// logs. With `is_whole`, the output is printed unchanged. If that is all and it need not be stored,
+/// the logs are removed, unless `is_written` is true. If `held` contains more of the output than
+/// the logs, `why` is the reason. `passed` is the beginning of the output, as it was printed while
+/// the command ran.
 pub(crate) struct ClosedOutput {
-    pub(crate) short: Option<Vec<u8>>,
+    pub(crate) is_whole: bool,
     pub(crate) stored: Result<Option<StoredOutput>, EngineError>,
     pub(crate) held: HeldOutput,
     pub(crate) why: Option<String>,
     pub(crate) is_written: bool,
+    pub(crate) passed: Vec<u8>,
 }
 
 pub(crate) struct HandedLogs {
     pub(crate) names: Vec<String>,
     pub(crate) cut: Option<String>,
-    pub(crate) is_short: bool,
+    pub(crate) is_discarded: bool,
 }
 
 impl<'a> CommandOutput<'a> {
-    pub(crate) fn new(logs: CommandLogs<'a>, short: ShortOutput, is_live: bool) -> Self {
-        Self { logs, short, held: HeldOutput::default(), is_live }
+    pub(crate) fn new(
+        logs: CommandLogs<'a>,
+        rule: OutputRule,
+        destination: Destination<'a>,
+    ) -> Self {
+        let (length, held) = (OutputLength::default(), HeldOutput::default());
+        Self { logs, rule, length, held, destination }
     }
 
     pub(crate) fn take(&mut self, stream: OutputStream, bytes: &[u8]) {
         self.logs.write(stream, bytes);
-        self.short.add(bytes);
-        self.held.add(bytes);
-        if self.is_live {
-            let mut out = io::stdout().lock();
-            // If the terminal is closed, the command still continues.
-            self.is_live = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
+        self.length.add(bytes);
+        match &mut self.destination {
+            Destination::Terminal => {
+                self.held.add(OutputStream::Stdout, bytes);
+                let mut out = io::stdout().lock();
+                // If the terminal is closed, the command still continues.
+                let _closed = out.write_all(bytes).and_then(|()| out.flush());
+            }
+            Destination::Pipe { beginning, is_apart } => {
+                let stream = if *is_apart { stream } else { OutputStream::Stdout };
+                self.held.add(stream, bytes);
+                beginning.pass(&self.held);
+            }
         }
     }
 
@@ -72,27 +96,32 @@ impl<'a> CommandOutput<'a> {
         left: Vec<OpenOutput>,
         hand_over: impl FnOnce(Vec<OpenOutput>, HandedLogs) -> io::Result<()>,
     ) -> ClosedOutput {
-        let Self { mut logs, short, held, is_live: _ } = self;
-        let short = short.finish(newer.exit_code);
+        let Self { mut logs, rule, length, held, destination } = self;
+        let is_whole = rule.is_whole(length, newer.exit_code);
+        let is_discarded = is_whole && held.is_whole() && !rule.is_stored(length, newer.exit_code);
+        let passed = match destination {
+            Destination::Terminal => Vec::new(),
+            Destination::Pipe { beginning, .. } => beginning.passed,
+        };
         let loss = logs.finish(newer);
         let cut = loss.map(|loss| loss.why.clone());
         let why = cut.clone().filter(|_| held.is_whole() || loss.is_some_and(|loss| !loss.has_end));
         let is_left = !left.is_empty();
         let is_written = is_left && {
-            let handed = HandedLogs { names: logs.names(), cut, is_short: short.is_some() };
+            let handed = HandedLogs { names: logs.names(), cut, is_discarded };
             let handed = hand_over(left, handed);
             handed.inspect_err(|error| tracing::debug!(%error, "nobody reads on")).is_ok()
         };
         let cut = (is_left && !is_written).then_some(LEFT_OPEN);
         let stored = if is_written {
             logs.leave(LIVE).map(Some)
-        } else if short.is_some() && cut.is_none() {
+        } else if is_discarded && cut.is_none() {
             logs.discard();
             Ok(None)
         } else {
             logs.seal(cut).map(Some)
         };
-        ClosedOutput { short, stored, held, why, is_written }
+        ClosedOutput { is_whole, stored, held, why, is_written, passed }
     }
 }
 
@@ -215,18 +244,35 @@ fn seal(log: Intake<'_>, cut: Option<&str>) -> Result<StoredOutput, EngineError>
 
 const HEAD: usize = 64 * 1024;
 
-/// The first 64 KiB of an output and the last 256 KiB of the rest, held in memory.
+/// The first 64 KiB of an output and the last 256 KiB of the rest, held in memory. While that is
+/// everything, `parts` are the streams from which the bytes came, with the number of consecutive
+/// bytes.
 #[derive(Debug, Default)]
 pub(crate) struct HeldOutput {
     head: Vec<u8>,
     tail: Tail,
+    parts: Vec<(OutputStream, usize)>,
 }
 
 impl HeldOutput {
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, stream: OutputStream, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
         self.head.extend(head);
         self.tail.add(rest);
+        let is_whole = self.is_whole();
+        match self.parts.last_mut() {
+            _ if !is_whole => self.parts = vec![(OutputStream::Stdout, usize::MAX)],
+            Some((last, length)) if *last == stream => *length += bytes.len(),
+            _ => self.parts.push((stream, bytes.len())),
+        }
+    }
+
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (OutputStream, usize)> {
+        self.parts.iter().copied()
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -240,14 +286,14 @@ impl HeldOutput {
     }
 
     // Returns the held bytes. A line with the reason `why` replaces missing bytes.
-    pub(crate) fn text(self, why: &str) -> Vec<u8> {
-        let Self { head, mut tail } = self;
+    pub(crate) fn text(&mut self, why: &str) -> Vec<u8> {
+        let Self { head, tail, .. } = self;
         let dropped = tail.dropped();
         let tail = tail.bytes();
         if dropped == 0 {
-            return [&head, tail].concat();
+            return [head, tail].concat();
         }
-        let (kept, skipped) = (whole_lines_before(&head), cut_line_of(tail));
+        let (kept, skipped) = (whole_lines_before(head), cut_line_of(tail));
         let missing = (head.len() - kept + skipped) as u64 + dropped;
         let newline = if head[..kept].ends_with(b"\n") { "" } else { "\n" };
         let mark = format!("{newline}{}", left_out(missing, why));
@@ -261,23 +307,19 @@ pub(crate) struct HostRule {
     pub(crate) policy: ReplacePolicy,
 }
 
-/// The bytes of an output that is stored only if it is long. Without a host, an output is short if
-/// it is within the limits. If only outputs that the host cuts are replaced, an output is also
-/// short if the host shows it whole.
-pub(crate) struct ShortOutput {
-    bytes: Option<Vec<u8>>,
-    limits: Limits,
-    host: Option<HostRule>,
+/// The rule that decides which outputs are printed unchanged, and which of these are stored.
+///
+/// Without a host and `discards_short`, an output within the limits is printed from its log, as any
+/// other.
+pub(crate) struct OutputRule {
+    pub(crate) host: Option<HostRule>,
+    pub(crate) limits: Limits,
+    pub(crate) discards_short: bool,
 }
 
 impl HostRule {
     fn shown_whole(&self, exit_code: Option<i32>) -> ShownWhole {
         self.policy.shown_of_command(self.host, exit_code)
-    }
-
-    fn most_bytes(&self) -> u64 {
-        let succeeded = self.shown_whole(Some(0)).most_bytes();
-        succeeded.max(self.shown_whole(Some(1)).most_bytes())
     }
 
     /// Returns the condition under which a stored output is replaced.
@@ -297,30 +339,22 @@ impl HostRule {
     }
 }
 
-impl ShortOutput {
-    // Without a host, every output is stored unless `is_discarded` is true.
-    pub(crate) fn new(is_discarded: bool, host: Option<HostRule>, limits: Limits) -> Self {
-        let is_held = (is_discarded || host.is_some()) && !limits.mirror;
-        Self { bytes: is_held.then(Vec::new), limits, host }
+impl OutputRule {
+    fn is_whole(&self, length: OutputLength, exit_code: Option<i32>) -> bool {
+        let is_shown = self.host.map(|host| {
+            host.policy.replaced == Replaced::Cut && host.shown_whole(exit_code).holds(length)
+        });
+        (self.discards_short || is_shown.is_some())
+            && (self.limits.are_kept_by(length.bytes, length.chars) || is_shown == Some(true))
     }
 
-    pub(crate) fn add(&mut self, more: &[u8]) {
-        let most = self.host.map_or(self.limits.max_inline_bytes, |host| host.most_bytes());
-        self.bytes = self.bytes.take().filter(|bytes| (bytes.len() + more.len()) as u64 <= most);
-        if let Some(bytes) = &mut self.bytes {
-            bytes.extend(more);
-        }
-    }
-
-    pub(crate) fn finish(self, exit_code: Option<i32>) -> Option<Vec<u8>> {
-        let Self { bytes, limits, host } = self;
-        bytes.filter(|bytes| {
-            let length = OutputLength::of(bytes);
-            let is_cut = host.is_none_or(|host| {
-                host.policy.replaced == Replaced::Long || !host.shown_whole(exit_code).holds(length)
-            });
-            limits.are_kept_by(length.bytes, length.chars) || !is_cut
-        })
+    // Returns true if an output that is printed unchanged is stored all the same.
+    fn is_stored(&self, length: OutputLength, exit_code: Option<i32>) -> bool {
+        let is_kept = |host: HostRule| {
+            let has_failed = exit_code.is_some_and(|code| code != 0);
+            host.policy.stores_shown(&self.limits, length, has_failed)
+        };
+        self.limits.mirror || self.host.is_some_and(is_kept)
     }
 }
 
@@ -332,7 +366,7 @@ mod tests {
 
     fn held(bytes: &[u8], step: usize) -> HeldOutput {
         let mut held = HeldOutput::default();
-        bytes.chunks(step).for_each(|piece| held.add(piece));
+        bytes.chunks(step).for_each(|piece| held.add(OutputStream::Stdout, piece));
         held
     }
 
@@ -341,7 +375,7 @@ mod tests {
         for length in [0, 1, HEAD - 1, HEAD, HEAD + 1, MOST - 1, MOST] {
             let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
             for step in [999, 65_536, MOST] {
-                let held = held(&bytes, step);
+                let mut held = held(&bytes, step);
                 assert!(held.is_whole(), "{length}");
                 assert_eq!(held.text("why"), bytes);
             }
@@ -353,7 +387,7 @@ mod tests {
         let lines = "a line of an output\n".repeat(50_000);
         let long = "x".repeat(MOST + 1);
         for text in [lines, long] {
-            let held = held(text.as_bytes(), 65_536);
+            let mut held = held(text.as_bytes(), 65_536);
             assert!(!held.is_whole());
             let shown = String::from_utf8(held.text("no room")).unwrap();
             let (head, rest) = shown.split_once("[ctxfs] ").unwrap();

@@ -154,6 +154,8 @@ impl Settings {
             conversation: self.number(SettingKey::KeepConversation),
             store: self.number(SettingKey::KeepStore),
             free: self.number(SettingKey::KeepFree),
+            host_age: self.number(SettingKey::HooksKeepAge).map(Duration::from_secs),
+            host_store: self.number(SettingKey::HooksKeepStore),
         }
     }
 

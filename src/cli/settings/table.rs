@@ -204,6 +204,15 @@ settings! {
             ValueKind::Switch => "true",
             "Mount the store at the start of a session of a host, if it is not mounted. Does not \
              count in the store's own file.";
+        HooksStore: "store", "CTXFS_HOOKS_STORE", None,
+            ValueKind::Choice(&["all", "long"]) => "all",
+            "Outputs that `ctxfs hook` and `ctxfs shell` store: those that are replaced and, to be              searched later, all others of 1,000 characters or of a call that failed; or only              those that may be replaced.";
+        HooksKeepAge: "keep_age", "CTXFS_HOOKS_KEEP_AGE", None,
+            ValueKind::Age(&["off"]) => "30d",
+            "As `keep_age` above, for outputs that hooks and `ctxfs shell` have stored.";
+        HooksKeepStore: "keep_store", "CTXFS_HOOKS_KEEP_STORE", None,
+            ValueKind::Size(&["off"]) => "10 GiB",
+            "As `keep_store` above, for outputs that hooks and `ctxfs shell` have stored.";
     }
     Remote {
         RemoteUrl: "url", "CTXFS_REMOTE_URL", None,

@@ -152,7 +152,8 @@ pub enum ArtifactState {
 /// several agents share a conversation, `agent` and `agent_type` identify the sub-agent that made
 /// the call. `server` is the server that provides `tool`. `exit_code` is the exit code of a
 /// command, `duration_ms` the duration of the call in milliseconds, and `mime` the MIME type of the
-/// output.
+/// output. `host` is the agent host that was running when ctxfs stored the output by itself, from a
+/// hook or from `ctxfs shell`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Provenance {
@@ -174,6 +175,8 @@ pub struct Provenance {
     pub duration_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 impl Provenance {
@@ -201,6 +204,7 @@ impl Provenance {
         take(&mut self.exit_code, newer.exit_code.as_ref());
         take(&mut self.duration_ms, newer.duration_ms.as_ref());
         take(&mut self.mime, newer.mime.as_ref());
+        take(&mut self.host, newer.host.as_ref());
     }
 }
 
@@ -265,6 +269,7 @@ struct RawRecord {
     exit_code: Option<i32>,
     duration_ms: Option<u64>,
     mime: Option<String>,
+    host: Option<String>,
     analysis: Option<Analysis>,
     view_sizes: Option<ViewSizes>,
     #[serde(default)]
@@ -291,7 +296,7 @@ impl TryFrom<RawRecord> for Record {
         let RawRecord { path, generation, size, modified, file, created, owner, .. } = raw;
         let RawRecord { analysis, view_sizes, once, removed, far, .. } = raw;
         let RawRecord { call, agent, agent_type, tool, server, args, .. } = raw;
-        let RawRecord { exit_code, duration_ms, mime, .. } = raw;
+        let RawRecord { exit_code, duration_ms, mime, host, .. } = raw;
         Ok(Self {
             path,
             generation,
@@ -311,6 +316,7 @@ impl TryFrom<RawRecord> for Record {
                 exit_code,
                 duration_ms,
                 mime,
+                host,
             },
             analysis,
             view_sizes,

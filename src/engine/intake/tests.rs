@@ -283,7 +283,7 @@ fn a_message_holds_the_preview_of_its_output() {
     let preview = output.view_in_place(&fixture.engine, &View::Preview).unwrap();
     let held = message["content"].as_str().unwrap();
     assert_eq!(format!("{held}\n").as_bytes(), preview);
-    let audience = Audience { tools: &[], is_stored: &|_| false };
+    let audience = Audience { tools: &[], is_stored: &|_| false, above: b"" };
     let request =
         StandInRequest { form: Form::Preview, replace: Replace::OverLimits, seen: false, audience };
     let answer = output.stand_in(&fixture.engine, &request).unwrap();

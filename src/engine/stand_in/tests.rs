@@ -77,7 +77,7 @@ fn assert_hidden(sample: &Sample, subject: &Subject<'_>) {
         sample.assert_hidden(&text, &view.to_string());
     }
     for form in [Form::Summary, Form::Envelope, Form::Handle, Form::Preview] {
-        let audience = Audience { tools: &[], is_stored: &|_| false };
+        let audience = Audience { tools: &[], is_stored: &|_| false, above: b"" };
         let answer = ctxfs_view::stand_in_always(form, subject, &audience).unwrap();
         if let StandIn::Replaced(text) = answer {
             sample.assert_hidden(text.as_bytes(), &format!("{form:?}"));

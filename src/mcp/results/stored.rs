@@ -151,7 +151,7 @@ impl<'a> PartStore<'a> {
             form: self.open.form,
             replace,
             seen: false,
-            audience: Audience { tools: &[], is_stored: &|_| false },
+            audience: Audience { tools: &[], is_stored: &|_| false, above: b"" },
         };
         let StandIn::Replaced(text) = stored.stand_in(&self.open.engine, &request)? else {
             return Ok(None);
@@ -181,8 +181,7 @@ fn provenance(call: &ToolCall, mime: Option<String>, failed: bool) -> Provenance
         exit_code: failed.then_some(1),
         duration_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
         mime,
-        agent: None,
-        agent_type: None,
+        ..Provenance::default()
     }
 }
 

@@ -23,6 +23,8 @@ const AGE: &str = "keep_age";
 const CONVERSATION: &str = "keep_conversation";
 const STORE: &str = "keep_store";
 const FREE: &str = "keep_free";
+const HOST_AGE: &str = "hooks.keep_age";
+const HOST_STORE: &str = "hooks.keep_store";
 /// If a limit is exceeded, removals free the excess and another 1/`SLACK` of the limit. Without
 /// this slack, every new output would cause a sweep.
 const SLACK: u64 = 10;
@@ -33,6 +35,8 @@ const SLACK: u64 = 10;
 /// - `conversation`: the maximum total size in bytes of the outputs of each conversation.
 /// - `store`: the maximum total size in bytes of all outputs of the store.
 /// - `free`: the number of bytes that should be free on the store's disk.
+/// - `host_age` and `host_store`: the same as `age` and `store`, for outputs that hooks and `ctxfs
+///   shell` have stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RetentionRules {
@@ -40,6 +44,8 @@ pub struct RetentionRules {
     pub conversation: Option<u64>,
     pub store: Option<u64>,
     pub free: Option<u64>,
+    pub host_age: Option<Duration>,
+    pub host_store: Option<u64>,
 }
 
 /// The outputs that a sweep may remove: all outputs of the store, or the outputs of one
@@ -58,7 +64,7 @@ impl RetentionRules {
         *self == Self::default()
     }
 
-    /// Returns true if any limit on bytes is set.
+    /// Returns true if any limit on bytes is set that is checked as outputs are sealed.
     pub fn bound_bytes(&self) -> bool {
         self.conversation.is_some() || self.store.is_some() || self.free.is_some()
     }
@@ -133,6 +139,12 @@ impl Inventory {
     fn bytes(&self) -> u64 {
         let stays = self.artifacts.iter().filter(|artifact| !artifact.chosen);
         stays.map(|artifact| artifact.size).sum()
+    }
+
+    /// Returns true if a hook or `ctxfs shell` has stored the artifact.
+    fn is_of_host(&self, at: usize) -> Result<bool, StoreError> {
+        let record = self.conversation.record(&self.artifacts[at].path)?;
+        Ok(record.is_some_and(|record| record.provenance.host.is_some()))
     }
 
     /// Sets `referenced` of each artifact. Only the first call reads the message log. If the log
@@ -297,12 +309,17 @@ pub fn plan(
     }
     let unread = &mut planner.plan.unread;
     let mut inventories = inventories(store, scope, planner.now, stop, unread)?;
-    planner.by_age(rules, &mut inventories);
+    planner.by_age(rules.age, AGE, &mut inventories, |_, _| Ok(true))?;
+    planner.by_age(rules.host_age, HOST_AGE, &mut inventories, Inventory::is_of_host)?;
     planner.by_conversation(rules, &mut inventories)?;
     if *scope == SweepScope::Store {
         planner.by_store(store, rules, &mut inventories)?;
     }
     Ok(planner.plan)
+}
+
+fn total(inventories: &[Inventory]) -> u64 {
+    inventories.iter().map(Inventory::bytes).sum()
 }
 
 struct Planner {
@@ -311,21 +328,32 @@ struct Planner {
 }
 
 impl Planner {
-    fn by_age(&mut self, rules: &RetentionRules, inventories: &mut [Inventory]) {
-        let Some(age) = rules.age else { return };
+    fn by_age(
+        &mut self,
+        age: Option<Duration>,
+        rule: &str,
+        inventories: &mut [Inventory],
+        is_ruled: fn(&Inventory, usize) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(age) = age else { return Ok(()) };
         let oldest = self.now.saturating_sub(age.as_millis().try_into().unwrap_or(i64::MAX));
-        let is_old = |artifact: &StoredArtifact| !artifact.live && artifact.used < oldest;
+        let is_old = |artifact: &StoredArtifact| {
+            !artifact.live && !artifact.chosen && artifact.used < oldest
+        };
         for inventory in inventories {
             let artifacts = &inventory.artifacts;
             let mut old: Vec<_> =
                 (0..artifacts.len()).filter(|at| is_old(&artifacts[*at])).collect();
             old.sort_unstable_by_key(|at| artifacts[*at].used);
             for at in old {
-                let last = last_use_text(&inventory.artifacts[at]);
-                let why = format!("it was last used {last}, longer ago than `{AGE}` allows");
-                self.choose(inventory, at, AGE, why);
+                if is_ruled(inventory, at)? {
+                    let last = last_use_text(&inventory.artifacts[at]);
+                    let why = format!("it was last used {last}, longer ago than `{rule}` allows");
+                    self.choose(inventory, at, rule, why);
+                }
             }
         }
+        Ok(())
     }
 
     fn by_conversation(
@@ -342,7 +370,7 @@ impl Planner {
         for inventory in inventories {
             let excess = excess(inventory.bytes(), limit);
             let one = std::slice::from_mut(inventory);
-            self.longest_unused(one, excess, &limited)?;
+            self.longest_unused(one, excess, &limited, |_, _| Ok(true))?;
             let room = limit.saturating_sub(one[0].bytes());
             self.plan.room.insert(one[0].conversation.id().clone(), room);
         }
@@ -355,6 +383,9 @@ impl Planner {
         rules: &RetentionRules,
         inventories: &mut [Inventory],
     ) -> Result<(), StoreError> {
+        if let Some(limit) = rules.host_store {
+            self.by_bytes_of_hosts(limit, inventories)?;
+        }
         if let Some(limit) = rules.store {
             self.by_store_bytes(limit, inventories)?;
         }
@@ -364,19 +395,42 @@ impl Planner {
         Ok(())
     }
 
+    fn by_bytes_of_hosts(
+        &mut self,
+        limit: u64,
+        inventories: &mut [Inventory],
+    ) -> Result<(), StoreError> {
+        // Usually the outputs of the whole store are within the limit, and no record is read.
+        if total(inventories) <= limit {
+            return Ok(());
+        }
+        let mut used = 0;
+        for inventory in &*inventories {
+            for (at, artifact) in inventory.artifacts.iter().enumerate() {
+                let counts = !artifact.chosen && inventory.is_of_host(at)?;
+                used += if counts { artifact.size } else { 0 };
+            }
+        }
+        let limited = Limited {
+            rule: HOST_STORE,
+            what: "the outputs that hooks have stored",
+            size: |artifact| artifact.size,
+        };
+        self.longest_unused(inventories, excess(used, limit), &limited, Inventory::is_of_host)
+    }
+
     fn by_store_bytes(
         &mut self,
         limit: u64,
         inventories: &mut [Inventory],
     ) -> Result<(), StoreError> {
-        let total = |inventories: &[Inventory]| inventories.iter().map(Inventory::bytes).sum();
         let limited = Limited {
             rule: STORE,
             what: "the outputs of the store",
             size: |artifact| artifact.size,
         };
         let excess = excess(total(inventories), limit);
-        self.longest_unused(inventories, excess, &limited)?;
+        self.longest_unused(inventories, excess, &limited, |_, _| Ok(true))?;
         self.plan.store_room = Some(limit.saturating_sub(total(inventories)));
         Ok(())
     }
@@ -396,19 +450,20 @@ impl Planner {
         let space = store.space()?;
         let free = (space.f_bavail * space.f_frsize).saturating_add(chosen);
         let lack = lack(free, least);
-        self.longest_unused(inventories, lack, &limited)?;
+        self.longest_unused(inventories, lack, &limited, |_, _| Ok(true))?;
         let room = free.saturating_add(lack).saturating_sub(least);
         self.plan.store_room = Some(self.plan.store_room.unwrap_or(u64::MAX).min(room));
         Ok(())
     }
 
-    /// Chooses the least recently used artifacts of all `inventories` until `bytes` are freed.
-    /// Artifacts that messages refer to come last.
+    /// Chooses the least recently used artifacts of all `inventories` to which the rule applies,
+    /// until `bytes` are freed. Artifacts that messages refer to come last.
     fn longest_unused(
         &mut self,
         inventories: &mut [Inventory],
         bytes: u64,
         limited: &Limited,
+        is_ruled: fn(&Inventory, usize) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         if bytes == 0 {
             return Ok(());
@@ -420,7 +475,7 @@ impl Planner {
             }
             let artifact = &inventories[number].artifacts[at];
             let freed = (limited.size)(artifact);
-            if freed > 0 {
+            if freed > 0 && is_ruled(&inventories[number], at)? {
                 left = left.saturating_sub(freed);
                 let (Limited { rule, what, .. }, last) = (limited, last_use_text(artifact));
                 let why = format!("{what} passed `{rule}`, and it was last used {last}");

@@ -11,7 +11,7 @@ fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
 }
 
 /// An audience for which nothing is stored.
-const NOBODY: Audience<'static> = Audience { tools: &[], is_stored: &|_| false };
+const NOBODY: Audience<'static> = Audience { tools: &[], is_stored: &|_| false, above: b"" };
 
 fn made(form: Form, fixture: &Fixture) -> StandIn {
     stand_in(form, &fixture.subject(), &NOBODY).unwrap()
@@ -183,7 +183,7 @@ fn comes_back(form: Form, original: &Fixture, stored: &str) -> (String, StandIn)
             .iter()
             .any(|(id, path)| format!("{id}/{path}") == stored)
     };
-    let audience = Audience { tools: &[], is_stored: &is_stored };
+    let audience = Audience { tools: &[], is_stored: &is_stored, above: b"" };
     (text, stand_in(form, &back.subject(), &audience).unwrap())
 }
 
@@ -203,7 +203,7 @@ fn a_stand_in_that_comes_back_is_left_as_it_is() {
 
 #[test]
 fn wording_does_not_make_a_stand_in() {
-    let everything = Audience { tools: &[], is_stored: &|_| true };
+    let everything = Audience { tools: &[], is_stored: &|_| true, above: b"" };
     let summary = replaced(Form::Summary, &fixture(log(2500)));
     let other = summary.replace("ref: ctx://", "ref: ");
     let later = format!("\n\n\n{summary}");

@@ -35,6 +35,8 @@ const MIN_FOLDED: usize = 3;
 // Separators between the cells of a table row, and the minimum number of separators in a row.
 const SEPARATORS: [u8; 4] = *b",;\t|";
 const MIN_SEPARATORS: usize = 3;
+// Follows the lines that the reader has seen before the summary.
+const ABOVE: &str = " (above)";
 
 #[derive(Clone, Copy)]
 pub(super) struct ExcerptBudget {
@@ -52,13 +54,15 @@ pub(super) struct Excerpt {
 }
 
 /// Consecutive lines at one end of the output. `lines` is the number of output lines that they
-/// represent. `folded` is true if one of them represents several output lines. If the output has
+/// represent. `above` is true if the reader has seen these lines before the summary, so that it has
+/// no text of them. `folded` is true if one of them represents several output lines. If the output has
 /// only one line and it is shown in part, `columns` are the byte columns that are shown. `end` is
 /// the offset after the last byte of a head.
 #[derive(Default)]
 struct ExcerptLines {
     text: Vec<String>,
     lines: u64,
+    above: bool,
     folded: bool,
     cut: bool,
     columns: Option<(u64, u64)>,
@@ -73,6 +77,7 @@ impl Excerpt {
     pub(super) fn of(
         subject: &Subject<'_>,
         found: &Findings,
+        above: &[u8],
         budget: ExcerptBudget,
     ) -> io::Result<Self> {
         let errors = error_lines(found, budget.bytes / 3);
@@ -82,7 +87,8 @@ impl Excerpt {
             lines: budget.lines.saturating_sub(errors.len()),
         };
         let (for_head, for_tail) = shares(subject, left);
-        let head = head(subject, for_head)?;
+        let head =
+            if above.is_empty() { head(subject, for_head)? } else { head_above(subject, above)? };
         let tail = tail(subject, for_tail, &head)?;
         let counted = subject.analysis.bytes == subject.content.len();
         let lines = counted.then_some(subject.analysis.lines);
@@ -105,25 +111,26 @@ impl Excerpt {
 
     // Formats the line: `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
     pub(super) fn shown(&self) -> String {
+        let above = if self.head.above { ABOVE } else { "" };
         if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
             let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
             let last = last.unwrap_or_default();
             return format!(
-                "shown: line 1, byte columns {}{last}; the rest is not shown",
+                "shown: line 1, byte columns {}{above}{last}; the rest is not shown",
                 span(first)
             );
         }
         let cut = if self.head.cut || self.tail.cut { "; long lines are cut" } else { "" };
         let folded = self.head.folded || self.tail.folded;
         let folded = if folded { "; lines alike are folded" } else { "" };
-        format!("shown: {}{folded}{cut}", self.shown_lines())
+        format!("shown: {}{folded}{cut}", self.shown_lines(above))
     }
 
-    fn shown_lines(&self) -> String {
+    fn shown_lines(&self, above: &str) -> String {
         let head = self.head_lines();
         let (Some(start), Some(lines)) = (self.tail_start(), self.lines) else {
             let (head, tail) = (named((1, head)), last(self.tail.lines));
-            return format!("{head} and {tail}; what is between is not shown");
+            return format!("{head}{above} and {tail}; what is between is not shown");
         };
         if start <= head + 1 {
             let all = || format!("all {} lines", grouped(lines));
@@ -134,9 +141,9 @@ impl Excerpt {
             hidden => format!("lines {} are not shown", span(hidden)),
         };
         if self.tail.text.is_empty() {
-            return format!("{}; {hidden}", named((1, head)));
+            return format!("{}{above}; {hidden}", named((1, head)));
         }
-        format!("lines {} and {}; {hidden}", span((1, head)), span((start, lines)))
+        format!("lines {}{above} and {}; {hidden}", span((1, head)), span((start, lines)))
     }
 
     pub(super) fn into_lines(self) -> Vec<String> {
@@ -147,7 +154,7 @@ impl Excerpt {
         };
         let tail = (!self.tail.text.is_empty()).then(|| format!("--- tail: {tail} ---"));
         let errors = (!self.errors.is_empty()).then(|| "--- errors ---".to_owned());
-        let head = std::iter::once(head).chain(self.head.text);
+        let head = (!self.head.above).then_some(head).into_iter().chain(self.head.text);
         let errors = errors.into_iter().chain(self.errors);
         head.chain(errors).chain(tail).chain(self.tail.text).collect()
     }
@@ -232,6 +239,25 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     }
     part.end = at as u64;
     Ok(part)
+}
+
+/// Returns the head for a reader who has seen the bytes `above` of the output. These may have escape
+/// sequences, which the content lacks, but they have the same lines.
+fn head_above(subject: &Subject<'_>, above: &[u8]) -> io::Result<ExcerptLines> {
+    let bytes = subject.content.bytes(0, READ)?;
+    let whole = memchr::memchr_iter(b'\n', above).count();
+    let starts = memchr::memchr_iter(b'\n', &bytes).map(|end| end + 1);
+    let at = [0].into_iter().chain(starts).nth(whole).unwrap_or(bytes.len());
+    let begun = above.len() - memchr::memrchr(b'\n', above).map_or(0, |end| end + 1);
+    let used = begun.min(bytes.len() - at);
+    Ok(ExcerptLines {
+        lines: whole as u64 + u64::from(used > 0),
+        above: true,
+        cut: used > 0,
+        columns: (whole == 0).then_some((1, used as u64)),
+        end: (at + used) as u64,
+        ..ExcerptLines::default()
+    })
 }
 
 /// Returns the whole line if it fits. Otherwise, returns the longest start of the line that leaves

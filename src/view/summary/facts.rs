@@ -108,12 +108,18 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
     capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
 }
 
-pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
+pub(super) fn with_excerpt(
+    subject: &Subject<'_>,
+    found: &Findings,
+    above: &[u8],
+) -> io::Result<Facts> {
     let trouble = trouble_line(subject);
     let is_first = found.shown.is_empty() || steps::is_document(subject);
     let [read, query] = read(subject, trouble.is_some() && is_first);
+    let is_complete = subject.record.incomplete().is_none();
+    let goes_on = if is_complete && !above.is_empty() { "The output goes on. " } else { "" };
     let before = [
-        Some(opening(subject)),
+        Some(format!("[ctxfs] {goes_on}{}", ended(subject))),
         title(subject),
         Some(identity(subject)),
         also(subject.same_name),

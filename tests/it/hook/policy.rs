@@ -71,14 +71,37 @@ fn what_a_host_shows_whole_passes_whole() {
         let machine = Machine::new();
         // Lines of some length, as two hosts count them too.
         let output = prose(most + 1);
-        machine.leaves(host, &event(host, "1", is_shell, &output[..most]), "short");
-        assert_eq!(machine.outputs(), [""; 0], "{host}");
+        machine.leaves(host, &event(host, "1", is_shell, &output[..most]), "stored");
+        let [stored] = &machine.outputs()[..] else { panic!("{host}: {:?}", machine.outputs()) };
+        assert_eq!(machine.output(stored), &output.as_bytes()[..most], "{host}");
         assert!(machine.answer(host, &event(host, "2", is_shell, &output)).is_some(), "{host}");
-        assert_eq!(machine.output(&machine.outputs()[0]), output.as_bytes(), "{host}");
+        assert_eq!(machine.outputs().len(), 2, "{host}");
     }
     // A host that does not cut.
     let machine = Machine::new();
-    machine.leaves("pi", &event("pi", "1", false, &prose(200_000)), "short");
+    machine.leaves("pi", &event("pi", "1", false, &prose(200_000)), "stored");
+}
+
+#[test]
+fn what_is_not_replaced_is_stored_by_its_length() {
+    for (chars, outcome) in [(999, "short"), (1000, "stored")] {
+        let machine = Machine::new();
+        for (is_shell, host) in [(true, "opencode"), (false, "claude-code")] {
+            machine.leaves(host, &event(host, host, is_shell, &prose(chars)), outcome);
+        }
+        assert_eq!(machine.outputs().len(), if outcome == "stored" { 2 } else { 0 });
+    }
+    // Only what may be replaced.
+    let machine = Machine::new();
+    let event = |call, chars| event("claude-code", call, true, &prose(chars));
+    let long = [("CTXFS_HOOKS_STORE", "long")];
+    assert_eq!(machine.answer_with("claude-code", &event("1", 20_000), &long), None);
+    assert_eq!((machine.outputs().len(), &*machine.last()), (0, "claude-code short"));
+    assert!(machine.answer_with("claude-code", &event("2", 40_000), &long).is_some());
+    // `ctxfs shell` has stored it.
+    let shell = [("CLAUDE_CODE_SHELL_PREFIX", "/home/u/.claude/ctxfs-shell")];
+    assert_eq!(machine.answer_with("claude-code", &event("3", 20_000), &shell), None);
+    assert_eq!((machine.outputs().len(), &*machine.last()), (1, "claude-code short"));
 }
 
 #[test]
@@ -136,7 +159,7 @@ fn for_economy_a_third_of_the_tokens_is_enough() {
 fn the_limits_of_a_tool_count_too() {
     let output = prose(60_000);
     for (limit, outcome) in
-        [("never", "short"), ("100000", "short"), ("mirror", "short"), ("9000", "kept")]
+        [("never", "short"), ("100000", "stored"), ("mirror", "short"), ("9000", "kept")]
     {
         let machine = Machine::new();
         let settings = machine.home.join("ctxfs.toml");
@@ -154,10 +177,6 @@ fn the_limits_of_a_tool_count_too() {
         );
         assert_eq!(answer.is_some(), outcome == "kept", "{limit}");
         assert_eq!(machine.last(), format!("claude-code {outcome}"), "{limit}");
-        assert_eq!(
-            machine.outputs().len(),
-            usize::from(["mirror", "9000"].contains(&limit)),
-            "{limit}"
-        );
+        assert_eq!(machine.outputs().len(), usize::from(limit != "never"), "{limit}");
     }
 }

@@ -67,7 +67,7 @@ fn logs(home: &Home) -> Vec<PathBuf> {
 fn check_failing(home: &Home, output: &Output) {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.code, 3, "{output}");
-    assert!(text.starts_with("[ctxfs] ") && text.contains("the real reason"), "{text}");
+    assert!(text.contains("\n[ctxfs] ") && text.contains("the real reason"), "{text}");
     assert!(text.len() < 10_000, "{text}");
     let [log] = &logs(home)[..] else { panic!("{:?}", logs(home)) };
     let kept = fs::read_to_string(log).unwrap();

@@ -62,7 +62,7 @@ fn a_stand_in_says_that_the_log_is_live() {
     let script = format!("({WAIT}; echo late) & seq 5000; exit 1");
     let (dir, output) = run_in(&store, &[], &script);
     let told = text(&output.stdout);
-    assert!(told.starts_with("[ctxfs] INCOMPLETE: ") && told.contains("it is live: "), "{told}");
+    assert!(told.contains("\n[ctxfs] INCOMPLETE: ") && told.contains("it is live: "), "{told}");
     assert!(told.contains("exit code 1 (failed)") && told.contains("\n5000\n"), "{told}");
     go(&dir);
     is_sealed(&store, "x.log");

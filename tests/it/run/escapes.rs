@@ -224,7 +224,7 @@ fn little_goes_unchanged_and_much_as_text() {
     fs::write(&scratch, little).unwrap();
     assert_eq!(run(&store, "l", &[], &command).text(), little);
     fs::write(&scratch, &log).unwrap();
-    let shown = run(&store, "m", &[], &command).text();
+    let shown = run(&store, "m", &["--always"], &command).text();
     assert!(!shown.contains(['\x1b', '\r']), "{shown}");
     assert_eq!(fs::read_to_string(plain(&store, "m.log")).unwrap(), log);
     let view = store.view("c7/artifacts/terminal/m.log.summary");

@@ -85,7 +85,8 @@ fn what_is_printed_is_the_view() {
         ("json", "meta.json"),
     ];
     for (format, view) in rows {
-        let output = run(&store, format, &["--format", format], &["seq", "100000"]).run();
+        let options = ["--format", format, "--always"];
+        let output = run(&store, format, &options, &["seq", "100000"]).run();
         assert_eq!(output.code, 0);
         let shown = store.view(&format!("c7/artifacts/terminal/{format}.log.{view}"));
         assert_eq!(String::from_utf8(output.stdout), String::from_utf8(shown), "{format}");

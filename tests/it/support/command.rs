@@ -89,6 +89,19 @@ impl Command {
         self
     }
 
+    /// Has another program run it, which gets it as its last arguments.
+    pub(crate) fn below(self, program: &str, arguments: &[&str]) -> Self {
+        let mut inner = process::Command::new(program);
+        inner.args(arguments).arg(self.inner.get_program()).args(self.inner.get_args());
+        for (name, value) in self.inner.get_envs() {
+            match value {
+                Some(value) => inner.env(name, value),
+                None => inner.env_remove(name),
+            };
+        }
+        Self { inner, ..self }
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.inner.env(name, value);
         self

@@ -53,7 +53,7 @@ impl Scene {
         let path = RelPath::new(format!("artifacts/tool/{name}")).unwrap();
         let record = conversation.record(&path).unwrap().unwrap();
         let output = StoredOutput::open(&self.engine, &conversation, record, true).unwrap();
-        let audience = Audience { tools: &[], is_stored: &|_| false };
+        let audience = Audience { tools: &[], is_stored: &|_| false, above: b"" };
         let request =
             StandInRequest { form: Form::Summary, replace: Replace::Always, seen: false, audience };
         match output.shown().stand_in(&request).unwrap() {
