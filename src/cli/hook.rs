@@ -242,7 +242,6 @@ fn action_name(action: Action) -> &'static str {
         Action::Passed => "passed",
         Action::Short => "short",
         Action::Own => "own",
-        Action::Stored => "stored",
         Action::Kept => "kept",
         Action::Stored => "stored",
         Action::Told => "told",

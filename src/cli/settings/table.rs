@@ -206,7 +206,9 @@ settings! {
              count in the store's own file.";
         HooksStore: "store", "CTXFS_HOOKS_STORE", None,
             ValueKind::Choice(&["all", "long"]) => "all",
-            "Outputs that `ctxfs hook` and `ctxfs shell` store: those that are replaced and, to be              searched later, all others of 1,000 characters or of a call that failed; or only              those that may be replaced.";
+            "Outputs that `ctxfs hook` and `ctxfs shell` store: those that are replaced and, to be \
+              searched later, all others of 1,000 characters or of a call that failed; or only \
+              those that may be replaced.";
         HooksKeepAge: "keep_age", "CTXFS_HOOKS_KEEP_AGE", None,
             ValueKind::Age(&["off"]) => "30d",
             "As `keep_age` above, for outputs that hooks and `ctxfs shell` have stored.";
