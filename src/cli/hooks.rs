@@ -71,7 +71,8 @@ fn of_host(
     match host {
         Host::ClaudeCode => match serde_json::from_slice(event) {
             Ok(event) => claude_code::answer(&event, machine, keeper),
-            // VS Code runs the hooks of Claude Code, too. Those of Copilot store its outputs.
+            // VS Code runs the hooks of Claude Code, too, earlier with other names of fields. The
+            // hooks of Copilot store its outputs.
             Err(_) if vs_code::is_event(event) => Ok(None),
             Err(error) => Err(error.into()),
         },

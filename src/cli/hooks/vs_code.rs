@@ -1,5 +1,6 @@
-//! Adapter for the agent of VS Code, which runs the hooks of Copilot CLI and of Claude Code. The
-//! formats are those of its documents of June 2026, and of the source of its Copilot extension.
+//! Adapter for the `Local` agent of VS Code, which runs the hooks of Copilot CLI and of Claude Code.
+//! The formats are those of its documents of 2026 and of its source. Earlier versions write the
+//! common fields in camel case.
 //!
 //! The hook receives the text that the model receives, and the host accepts no other. So the text
 //! is stored, and that is all.
@@ -19,10 +20,10 @@ const CUT: &str = "[... PREVIOUS OUTPUT TRUNCATED ...]";
 
 #[derive(Deserialize)]
 pub(crate) struct VsCodeEvent<'a> {
-    #[serde(borrow, rename = "hookEventName")]
-    name: EventText<'a>,
-    #[serde(borrow, rename = "sessionId")]
-    session: Cow<'a, str>,
+    #[serde(borrow, alias = "hookEventName")]
+    hook_event_name: EventText<'a>,
+    #[serde(borrow, alias = "sessionId")]
+    session_id: Cow<'a, str>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -35,14 +36,14 @@ pub(crate) struct VsCodeEvent<'a> {
 
 #[derive(Deserialize)]
 struct EventMark {
-    #[serde(rename = "hookEventName")]
+    #[serde(rename = "hook_event_name", alias = "hookEventName")]
     _name: IgnoredAny,
-    #[serde(rename = "sessionId")]
+    #[serde(rename = "session_id", alias = "sessionId")]
     _session: IgnoredAny,
 }
 
-/// Returns true if VS Code sends this event. The other hosts that run the same hooks name the
-/// fields differently.
+/// Returns true if this event of the hooks of Copilot is one of VS Code. Those of Copilot have no
+/// names.
 pub(crate) fn is_event(event: &[u8]) -> bool {
     serde_json::from_slice::<EventMark>(event).is_ok()
 }
@@ -51,7 +52,9 @@ pub(crate) fn answer(
     event: &VsCodeEvent<'_>,
     keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let Some(text) = event.tool_response.as_ref().filter(|_| event.name.0 == "PostToolUse") else {
+    let Some(text) =
+        event.tool_response.as_ref().filter(|_| event.hook_event_name.0 == "PostToolUse")
+    else {
         return Ok(None);
     };
     if text.0.contains(CUT) {
@@ -60,7 +63,7 @@ pub(crate) fn answer(
     let kind = if event.tool_name == SHELL { ResultKind::Command } else { ResultKind::Text };
     let (call, tool) = (Cow::Borrowed(&*event.tool_use_id), (&*event.tool_name, event.tool_input));
     let output = ToolOutput::Text(Cow::Borrowed(&text.0));
-    let result = ToolResult::new(&event.session, call, tool, output);
+    let result = ToolResult::new(&event.session_id, call, tool, output);
     keeper.stand_in(ToolResult { kind, is_replaceable: false, ..result })?;
     Ok(None)
 }

@@ -110,37 +110,39 @@ fn plug_ins() {
     }
 }
 
-/// VS Code runs the hooks of Copilot and of Claude Code, and accepts no other result.
+/// VS Code runs the hooks of Copilot and of Claude Code, and accepts no other result. Earlier
+/// versions name the common fields differently.
 #[test]
 fn vs_code() {
-    let machine = Machine::new();
-    let mut event = json!({
-        "timestamp": "2026-11-29T10:00:00.000Z", "hookEventName": "PostToolUse",
-        "sessionId": SESSION, "transcript_path": "/t", "cwd": "/p",
-        "tool_name": "run_in_terminal", "tool_input": { "command": "make" },
-        "tool_use_id": "call_7", "tool_response": long(),
-    });
-    machine.leaves("claude-code", &event, "passed");
-    assert_eq!(machine.outputs(), [""; 0]);
-    machine.leaves("copilot", &event, "stored");
-    assert_eq!(machine.output("call_7.txt"), long().as_bytes());
-    assert_eq!(machine.meta("call_7.txt")["tool"], "run_in_terminal");
-    machine.leaves("copilot", &event, "stored");
-    assert_eq!(machine.outputs(), ["call_7.txt"]);
+    for (name, session) in [("hook_event_name", "session_id"), ("hookEventName", "sessionId")] {
+        let machine = Machine::new();
+        let mut event = json!({
+            "timestamp": "2026-11-29T10:00:00.000Z", (name): "PostToolUse", (session): SESSION,
+            "transcript_path": "/t", "cwd": "/p", "tool_name": "run_in_terminal",
+            "tool_input": { "command": "make" }, "tool_use_id": "call_7", "tool_response": long(),
+        });
+        machine.leaves("claude-code", &event, "passed");
+        assert_eq!(machine.outputs(), [""; 0]);
+        machine.leaves("copilot", &event, "stored");
+        assert_eq!(machine.output("call_7.txt"), long().as_bytes());
+        assert_eq!(machine.meta("call_7.txt")["tool"], "run_in_terminal");
+        machine.leaves("copilot", &event, "stored");
+        assert_eq!(machine.outputs(), ["call_7.txt"]);
 
-    event["tool_use_id"] = "call_8".into();
-    event["tool_response"] = "done".into();
-    machine.leaves("copilot", &event, "short");
-    // The beginning is lost.
-    event["tool_response"] =
-        format!("\n\n[... PREVIOUS OUTPUT TRUNCATED ...]\n\n{}", long()).into();
-    machine.leaves("copilot", &event, "passed");
-    event["hookEventName"] = "SessionStart".into();
-    event["source"] = "new".into();
-    for host in ["claude-code", "copilot"] {
-        machine.leaves(host, &event, "passed");
+        event["tool_use_id"] = "call_8".into();
+        event["tool_response"] = "done".into();
+        machine.leaves("copilot", &event, "short");
+        // The beginning is lost.
+        let cut = format!("\n\n[... PREVIOUS OUTPUT TRUNCATED ...]\n\n{}", long());
+        event["tool_response"] = cut.into();
+        machine.leaves("copilot", &event, "passed");
+        event[name] = "SessionStart".into();
+        event["source"] = "new".into();
+        for host in ["claude-code", "copilot"] {
+            machine.leaves(host, &event, "passed");
+        }
+        assert_eq!(machine.outputs(), ["call_7.txt"]);
     }
-    assert_eq!(machine.outputs(), ["call_7.txt"]);
 }
 
 #[test]
