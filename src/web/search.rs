@@ -14,6 +14,8 @@ use crate::{Result, SearchTurn, Sink, Site, WebError, address, display};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{EngineError, Look, LookText, search_conversation};
 
+// The message log, which a search of a conversation reads too. The page of the conversation has it.
+const MESSAGES: &str = "history/messages.jsonl";
 // Time after which a search reports its progress and continues.
 const STEP: Duration = Duration::from_secs(2);
 // Time limit for results that are part of a page.
@@ -156,13 +158,16 @@ impl<'a> SearchScope<'a> {
             return text.lines().filter_map(SearchHit::of_line).collect();
         }
         let outputs = self.site.catalog.outputs(self.id).unwrap_or_default();
-        let is_output = |path: &str| outputs.at(path).is_some();
+        let is_output = |path: &str| path == MESSAGES || outputs.at(path).is_some();
         text.lines().filter_map(|line| SearchHit::of_many(line, &is_output)).collect()
     }
 
     fn link(&self, hit: &SearchHit) -> String {
         let own = self.look.as_ref().map(Look::path);
         let Some(path) = hit.output.as_deref().or(own) else { return String::new() };
+        if path == MESSAGES {
+            return address::conversation(self.id);
+        }
         let address = address::output(self.id, path);
         hit.line.map_or_else(|| address.clone(), |line| address::line(&address, line))
     }

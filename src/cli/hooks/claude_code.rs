@@ -62,11 +62,10 @@ pub(crate) struct ClaudeCodeEvent<'a> {
 
 // The texts in the results of the host's own tools. Each tool has some of them.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct OwnResult<'a> {
-    // `Grep`: the lines, or their numbers. `Agent`: blocks.
+    // `Grep`: the lines, or their numbers.
     #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    content: Option<EventText<'a>>,
     // `Grep` and `Glob`.
     #[serde(borrow)]
     filenames: Option<ShortList<EventText<'a>, MOST_BLOCKS>>,
@@ -76,11 +75,18 @@ struct OwnResult<'a> {
     // `WebSearch`.
     #[serde(borrow)]
     results: Option<ShortList<&'a RawValue, MOST_BLOCKS>>,
-    // `Agent`.
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AgentResult<'a> {
     #[serde(borrow)]
-    status: Option<EventText<'a>>,
+    status: EventText<'a>,
     #[serde(borrow)]
     agent_id: Option<EventText<'a>>,
+    // A list of blocks.
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
     #[serde(default)]
     harness_note_count: usize,
     #[serde(default)]
@@ -137,12 +143,11 @@ pub(crate) fn answer(
         ("SubagentStop", ..) => of_sub_agent(event, keeper).map(|()| None),
         ("UserPromptSubmit", ..) => of_prompt(event, keeper),
         ("PostToolUse", Some(response), "Bash") => of_bash(event, response, keeper),
+        ("PostToolUse", Some(response), "Agent" | "Task") => of_report(event, response, keeper),
         ("PostToolUse", Some(response), name) if of_mcp(name).is_some() => {
             of_server(event, response, keeper)
         }
-        ("PostToolUse", Some(response), name) if OWN_TOOLS.contains(&name) => {
-            of_own_tool(event, response, keeper)
-        }
+        ("PostToolUse", Some(response), _) => of_own_tool(event, response, keeper),
         ("PostToolUseFailure", _, "Bash") => of_failure(event, machine, keeper),
         _ => Ok(None),
     }
@@ -194,25 +199,18 @@ fn of_server(
     Ok(blocks.map(|blocks| specific(event, "updatedToolOutput", &blocks)))
 }
 
-// A result that the host shows as JSON, or that has no text yet, is left alone.
+// Results of other tools are left alone, above all those of `Read`: agents read stand-ins and their
+// views with it.
 fn of_own_tool(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
     keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let OwnResult { content, filenames, result, results, status, agent_id, .. } =
-        serde_json::from_str(response.get())?;
-    let lines = content.and_then(|content| serde_json::from_str(content.get()).ok());
-    let (field, text) = match (&*event.tool_name, lines, result) {
-        ("Agent" | "Task", ..) => {
-            let is_done = status.is_some_and(|status| status.0 == "completed");
-            return match (content.filter(|_| is_done), agent_id) {
-                (Some(content), Some(agent)) => {
-                    of_report(event, response, content, &agent.0, keeper)
-                }
-                _ => Ok(None),
-            };
-        }
+    if !["Glob", "Grep", "LSP", "Skill", "WebFetch", "WebSearch"].contains(&&*event.tool_name) {
+        return Ok(None);
+    }
+    let OwnResult { content, filenames, result, results } = serde_json::from_str(response.get())?;
+    let (field, text) = match (&*event.tool_name, content, result) {
         ("WebFetch" | "LSP" | "Skill", _, Some(EventText(text))) => ("result", text),
         ("Grep", Some(EventText(text)), _) => ("content", text),
         ("Grep" | "Glob", ..) => {
@@ -250,25 +248,28 @@ fn found_pages(
     Ok(parts?.join("\n\n"))
 }
 
-// The first and the last blocks may be notes of the host. The host knows them by a digest of all
-// blocks, which goes, so that it shows them as a part of the report.
+// An agent that runs on has no report yet. The first and the last blocks may be notes of the host.
+// The host knows them by a digest of all blocks, which goes, so that it shows them as a part of the
+// report.
 fn of_report(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
-    content: &RawValue,
-    agent: &str,
     keeper: &OutputKeeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let OwnResult { harness_note_count: notes, harness_tail_count: tail, .. } =
-        serde_json::from_str(response.get())?;
+    let result: AgentResult<'_> = serde_json::from_str(response.get())?;
+    let (Some(content), Some(agent), "completed") =
+        (result.content, &result.agent_id, &*result.status.0)
+    else {
+        return Ok(None);
+    };
     let ShortList::<EventBlock<'_>, MOST_BLOCKS>(blocks) = serde_json::from_str(content.get())?;
-    let end = blocks.len().saturating_sub(tail);
-    let is_report = |at: usize| (notes.min(end)..end).contains(&at);
+    let end = blocks.len().saturating_sub(result.harness_tail_count);
+    let is_report = |at: usize| (result.harness_note_count.min(end)..end).contains(&at);
     let texts = blocks.iter().enumerate().filter(|(at, _)| is_report(*at));
     let report = texts.map(|(_, block)| &*block.text.0).collect::<Vec<_>>().join("\n");
-    let result = event.result(ResultKind::Text, ToolOutput::Text(report.trim().into()));
-    let result = ToolResult { call: sub_agent::call(agent), ..result };
-    let Some(text) = keeper.stand_in(result)? else { return Ok(None) };
+    let called = event.result(ResultKind::Text, ToolOutput::Text(report.trim().into()));
+    let called = ToolResult { call: sub_agent::call(&agent.0), ..called };
+    let Some(text) = keeper.stand_in(called)? else { return Ok(None) };
     let block = |text: &str| json!({ "type": "text", "text": text });
     let others = |is_before: bool| {
         let others = blocks.iter().enumerate();
@@ -360,11 +361,6 @@ struct EventBlock<'a> {
     #[serde(borrow, default)]
     text: EventText<'a>,
 }
-
-// Tools other than `Bash` whose results are replaced. `Read` is not one of them, as agents read
-// stand-ins and their views with it.
-const OWN_TOOLS: [&str; 8] =
-    ["Agent", "Glob", "Grep", "LSP", "Skill", "Task", "WebFetch", "WebSearch"];
 
 const BEGINNING: usize = 1000;
 const FILES: usize = 8;

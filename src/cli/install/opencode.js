@@ -3,6 +3,9 @@
 // Hands the result of each tool to `ctxfs hook opencode`. If it is long, it is stored, and the
 // model gets the stand-in that the hook answers with. Whatever fails leaves the result as it is.
 import { spawnSync } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 
 const PROGRAM = "/usr/bin/ctxfs"
 const ARGUMENTS = ["hook", "opencode"]
@@ -41,6 +44,38 @@ function keep(call, result) {
   }
 }
 
+// The parts of a session that are complete, as lines of a transcript.
+function transcript(messages) {
+  const lines = []
+  for (const { info, parts } of messages) {
+    const timestamp = new Date(info.time.created).toISOString()
+    const add = (id, message) => lines.push(JSON.stringify({ type: "message", id, timestamp, message }) + "\n")
+    for (const { type, id, text, tool, callID, state } of parts) {
+      if (type === "text" && (info.role === "user" || info.time.completed)) {
+        add(id, { role: info.role, content: text })
+      } else if (type === "tool" && ["completed", "error"].includes(state?.status)) {
+        const call = { type: "toolCall", id: callID, name: tool, arguments: state.input }
+        const result = [{ type: "text", text: state.output ?? state.error ?? "" }]
+        add(id, { role: "assistant", content: [call] })
+        add(`${id}/result`, { role: "toolResult", toolCallId: callID, content: result, isError: state.status === "error" })
+      }
+    }
+  }
+  return lines.join("")
+}
+
+async function keepMessages(client, conv) {
+  const { data } = await client.session.messages({ path: { id: conv } })
+  const dir = mkdtempSync(join(tmpdir(), "ctxfs-"))
+  try {
+    const path = join(dir, `${conv}.jsonl`)
+    writeFileSync(path, transcript(data), { mode: 0o600 })
+    ask({ conv, event: "messages", path })
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
 // What was stored of a session when this process first saw it; null of a new one.
 const stored = new Map()
 
@@ -49,7 +84,7 @@ function pointers(conv) {
   return stored.get(conv)
 }
 
-export const Ctxfs = async () => ({
+export const Ctxfs = async ({ client }) => ({
   "shell.env": async (shell, result) => {
     if (shell?.sessionID && result?.env) result.env.CTXFS_CONVERSATION = shell.sessionID
   },
@@ -63,6 +98,9 @@ export const Ctxfs = async () => ({
     if (text && Array.isArray(result?.system)) result.system.push(text)
   },
   "experimental.session.compacting": async (session, result) => {
+    try {
+      await keepMessages(client, session.sessionID)
+    } catch {}
     const text = ask({ conv: session?.sessionID, event: "compact" })
     if (text && Array.isArray(result?.context)) result.context.push(text)
   },

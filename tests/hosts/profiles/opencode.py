@@ -10,7 +10,6 @@ class Opencode(Profile):
     may_miss = dict.fromkeys(["command", "failing command"], "the host had not written all of its file")
     cannot = {
         "MCP error": "the host calls no plug-in for it",
-        "messages": "the host names no transcript",
         "fork": "a copy is a new conversation, and the host does not tell of which",
     }
 
