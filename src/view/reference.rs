@@ -157,6 +157,7 @@ mod tests {
     fn a_hint_counts_the_errors_of_a_failure() {
         let mut fixture = Fixture::new("one\nERROR: no such table\nERROR: no such table\n");
         fixture.record.provenance.exit_code = Some(101);
+        fixture.analysis.errors.count = 2;
         let hint = hint(&fixture.record, 46, Some(&fixture.analysis));
         assert_eq!(hint, "9f3k: 46 bytes of text, 3 lines, exit 101, 2 errors");
     }

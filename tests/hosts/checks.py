@@ -1,5 +1,7 @@
 """The checks of one host."""
 
+import json
+
 from hosts import children, expected, outputs
 from hosts.machine import COMMAND, Machine
 from hosts.packages import NoPackage
@@ -9,8 +11,8 @@ from hosts.program import ROOT
 from hosts.report import Cannot, Failed
 from hosts.scripted_model import Said
 
-POINTERS = "[ctxfs] Outputs of earlier calls of this conversation are stored whole."
-MOST_POINTERS = 1_536
+POINTERS = "[ctxfs] Outputs of earlier calls are stored whole"
+MOST_POINTERS = 1_000
 # Words of the description of the skill.
 SKILL = "Reads long outputs of commands and tools that ctxfs has stored"
 # Words on one line of the log alone.
@@ -79,6 +81,7 @@ class HostChecks:
             return
         if self.check("a turn", self.play_turn):
             self.check("short output", self.short_output)
+            self.check("whose session it is", self.described)
             for output, turn in zip(self.outputs, self.scene.turns[1:]):
                 self.check(output.name, lambda output=output, turn=turn: self.became(output, turn))
             if not self.profile.probe(0, "text"):
@@ -144,6 +147,15 @@ class HostChecks:
             raise Failed("it is stored")
         return "left alone, not stored"
 
+    def described(self):
+        [about] = [json.loads(file.read_text()) for file in self.machine.store.glob("context/*/about.json")]
+        prompt = about.pop("prompt", None)
+        if about != {"directory": str(self.machine.project), "host": self.kind.name}:
+            raise Failed(f"the conversation says {about}")
+        if self.profile.tells_prompt and prompt != self.scene.prompt:
+            raise Failed(f"the user's words are {self.scene.prompt!r}, and the conversation says {prompt!r}")
+        return prompt or "without the user's words"
+
     def picture(self):
         """An image reaches the model, whatever tool shows it."""
         if not self.profile.sends_pictures:
@@ -197,7 +209,7 @@ class HostChecks:
             raise Failed(f"no request of {len(bodies)} names the stored outputs")
         # A host may put it into a longer text.
         pointers = texts[-1][texts[-1].index(POINTERS):][:MOST_POINTERS]
-        if not any(path in pointers for path in self.machine.stored()):
+        if not any(path.split("/artifacts/")[1] in pointers for path in self.machine.stored()):
             raise Failed(f"this names no output that is stored: {pointers}")
         return f"in {len(texts)} texts"
 
@@ -220,7 +232,8 @@ class HostChecks:
             raise Cannot(why)
         first = self.profile.play(self.profile.short_step(), begins=FORK).bodies[0]
         texts = [text for text in expected.strings(first) if expected.NOTICE in text]
-        if not any(path in text for text in texts for path in self.machine.stored()):
+        names = [path.split("/artifacts/")[1] for path in self.machine.stored()]
+        if not any(name in text for text in texts for name in names):
             raise Failed("the first request names no output that is stored")
         return "a stand-in, or all that is stored"
 

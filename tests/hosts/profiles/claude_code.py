@@ -7,6 +7,7 @@ from hosts.scripted_model import Call
 
 class ClaudeCode(Profile):
     name, package, version = "claude-code", "@anthropic-ai/claude-code", "2.1.332"
+    tells_prompt = True
     shows_structure = True
     cannot = {"MCP error": "the host shows the hook and the model 10,040 characters of it, and takes no other result"}
     runs_commands = confines = True

@@ -10,6 +10,7 @@ TRIPLES = {"x64": "x86_64-unknown-linux-musl", "arm64": "aarch64-unknown-linux-m
 
 class Codex(Profile):
     name, package, version = "codex", "@openai/codex", "0.171.0"
+    tells_prompt = True
     how = {"MCP result with an image": ADDED}
     shows_structure = True
     runs_commands = refuses_removal = confines = True

@@ -6,6 +6,7 @@ from hosts.scripted_model import Call
 
 class GeminiCli(Profile):
     name, package, version = "gemini-cli", "@google/gemini-cli", "0.61.0"
+    tells_prompt = True
     keeps_last_newline = False
     cannot = {
         "MCP result in parts": "the host shows all of it",

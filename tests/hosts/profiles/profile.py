@@ -38,6 +38,9 @@ class Profile:
     # Whether a result with structure reaches the model as its structure; else as its text.
     shows_structure = False
 
+    # Whether the events name a transcript with the user's words.
+    tells_prompt = False
+
     # Whether the host runs commands under `ctxfs run`, and whether it refuses `rm -rf` where nobody can be asked.
     runs_commands = refuses_removal = False
     # Whether the host can be run with the rules and the sandbox of its settings, and whether it is.
