@@ -249,13 +249,13 @@ fn left_out(response: &Response) -> Option<String> {
 }
 
 fn next_step(subject: &Subject<'_>, tools: &[String]) -> Option<String> {
-    if subject.place.is_read_by_command() {
-        return Some("To go on: add `.grep/PATTERN` or `.lines/A-B` to its path.".to_owned());
-    }
     let has = |tool: &str| tools.iter().any(|name| name == tool);
     let may_have = |tool: &str| tools.is_empty() || has(tool);
     let words = match (has(SUBAGENT), may_have("Read"), may_have("Grep")) {
         (true, ..) => "have a subagent (Task) process that file, rather than reading it yourself",
+        _ if subject.place.is_read_by_command() => {
+            "add `.grep/PATTERN` or `.lines/A-B` to its path"
+        }
         (_, true, true) => "Read that file in pages (offset and limit), or Grep it",
         (_, true, false) => "Read that file in pages (offset and limit)",
         (_, false, true) => "Grep that file",

@@ -63,7 +63,7 @@ fn summary(store: &TestStore, dir: &Path, exit_code: Option<i32>) -> String {
     let code = exit_code.map(|code| format!("--exit-code={code}"));
     let mut arguments = vec!["--conversation", "c1", "--call", call, "--always"];
     arguments.extend(code.as_deref());
-    store.ctxfs("put", &arguments).stdin(bytes).text()
+    store.ctxfs("put", &arguments).env("CTXFS_ADVERTISE", "/ctx").stdin(bytes).text()
 }
 
 /// Returns the lines that a summary names as errors.
