@@ -209,10 +209,10 @@ impl OutputLength {
 
     /// Appends `bytes` to the counted output.
     pub fn add(&mut self, bytes: &[u8]) {
-        let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count() as u64;
         self.bytes += bytes.len() as u64;
-        self.chars += count(|byte| byte & 0xC0 != 0x80) + count(|byte| *byte >= 0xF0);
-        self.newlines += count(|byte| *byte == b'\n');
+        let units = |byte: &u8| u64::from(byte & 0xC0 != 0x80) + u64::from(*byte >= 0xF0);
+        self.chars += bytes.iter().map(units).sum::<u64>();
+        self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
     }
 }
 

@@ -85,18 +85,18 @@ mod tests {
     #[test]
     fn a_beginning_ends_after_a_line_or_a_character() {
         let line = "x".repeat(99) + "\n";
-        let cases: [(&[u8], (usize, usize)); 8] = [
-            (b"", (0, 0)),
-            (b"a\nb", (3, 3)),
-            (line.repeat(20).as_bytes(), (2000, 2000)),
-            (line.repeat(21).as_bytes(), (2000, 2000)),
-            (("\u{e9}".repeat(1950) + "\n" + &line).as_bytes(), (3901, 1951)),
-            ("\u{20ac}".repeat(2001).as_bytes(), (6000, 2000)),
-            (b"a\nbc\0d\n", (2, 2)),
-            (b"\0", (0, 0)),
+        let cases = [
+            (String::new(), (0, 0)),
+            ("a\nb".to_owned(), (3, 3)),
+            (line.repeat(20), (2000, 2000)),
+            (line.repeat(21), (2000, 2000)),
+            ("\u{e9}".repeat(1950) + "\n" + &line, (3901, 1951)),
+            ("\u{20ac}".repeat(2001), (6000, 2000)),
+            ("a\nbc\0d\n".to_owned(), (2, 2)),
+            ("\0".to_owned(), (0, 0)),
         ];
-        for (bytes, part) in cases {
-            assert_eq!(first_chars(bytes, MOST), part, "{}", String::from_utf8_lossy(bytes));
+        for (text, part) in cases {
+            assert_eq!(first_chars(text.as_bytes(), MOST), part, "{text}");
         }
         assert_eq!(first_chars(b"\x82\xac", 0), (2, 0), "the rest of a character");
     }

@@ -9,7 +9,7 @@ use super::{plain, record, run, says};
 use crate::support::{Command, Output, TestStore, eventually, signal};
 
 /// Waits for a file of this name.
-const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
+const WAIT: &str = "while [ -e \"$PWD\" ] && [ ! -e go ]; do sleep 0.02; done";
 
 /// Runs a script in a directory, which is returned with its output.
 fn run_in(store: &TestStore, more: &[&str], script: &str) -> (PathBuf, Output) {
