@@ -228,7 +228,7 @@ pub(crate) struct RunArgs {
     pub(crate) discard_short: bool,
 
     /// Print the text that the model of this host should get: `claude-code`, `codex`, `opencode`,
-    /// `gemini-cli`, `copilot`, `pi` or `cursor`.
+    /// `gemini-cli`, `copilot` or `pi`.
     ///
     /// An output that the host shows whole is printed unchanged, and its log is removed at the end.
     /// The host's own limit decides; it may be lower for a command that failed. With `[hooks]
