@@ -40,19 +40,16 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let find = |id: &String| places::find_conversation_anywhere(&engine, id);
     let conversation = args.conversation.as_ref().map(find).transpose()?;
     let id = conversation.as_ref().map(|found| found.id());
-    let Listing { mut rows, unread } = match id {
-        Some(id) => {
-            let mut listing = engine.list_artifacts(id, ListingRow::of_artifact)?;
-            let traces = engine.list_traces(id)?;
-            listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
-            listing
-        }
-        None => {
-            let Listing { rows, unread } = engine.list_conversations()?;
-            let home = context.environment.home.as_deref();
-            let rows = rows.iter().map(|row| ListingRow::of_conversation(row, home)).collect();
-            Listing { rows, unread }
-        }
+    let Listing { mut rows, unread } = if let Some(id) = id {
+        let mut listing = engine.list_artifacts(id, ListingRow::of_artifact)?;
+        let traces = engine.list_traces(id)?;
+        listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
+        listing
+    } else {
+        let Listing { rows, unread } = engine.list_conversations()?;
+        let home = context.environment.home.as_deref();
+        let rows = rows.iter().map(|row| ListingRow::of_conversation(row, home)).collect();
+        Listing { rows, unread }
     };
     newest_first(&mut rows);
     if rows.is_empty() && unread.is_empty() {
