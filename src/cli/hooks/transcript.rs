@@ -21,7 +21,6 @@ use crate::hooks::event::{EventText, HookError, MOST_BLOCKS, Spill, of_mcp};
 use crate::hooks::{Host, keeper::OpenConversation};
 use ctxfs_core::model::ShortList;
 use ctxfs_engine::{EngineError, MessageWriter};
-use ctxfs_store::file_lock::try_lock;
 
 // Less than the deadline of the hook.
 const TIME: Duration = Duration::from_secs(8);
@@ -118,10 +117,7 @@ pub(crate) fn copy(
     host: Host,
 ) -> Result<usize, HookError> {
     let until = Instant::now() + TIME;
-    let file = Spill::open(transcript)?.file;
-    if !try_lock(&file).map_err(EngineError::from)? {
-        return Ok(0);
-    }
+    let Some(Spill { file, .. }) = Spill::open_alone(transcript)? else { return Ok(0) };
     let mut log = MessageWriter::open(&open.engine, open.conversation.id())?;
     let mut known = HashSet::new();
     log.each_start(MOST_ID, |start| {

@@ -84,7 +84,7 @@ function pointers(conv) {
   return stored.get(conv)
 }
 
-export const Ctxfs = async ({ client }) => ({
+export const Ctxfs = async (host) => ({
   "shell.env": async (shell, result) => {
     if (shell?.sessionID && result?.env) result.env.CTXFS_CONVERSATION = shell.sessionID
   },
@@ -99,7 +99,7 @@ export const Ctxfs = async ({ client }) => ({
   },
   "experimental.session.compacting": async (session, result) => {
     try {
-      await keepMessages(client, session.sessionID)
+      await keepMessages(host.client, session.sessionID)
     } catch {}
     const text = ask({ conv: session?.sessionID, event: "compact" })
     if (text && Array.isArray(result?.context)) result.context.push(text)
