@@ -116,7 +116,7 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
         hand_over(left, output, target.engine.store().root(), cli)
     });
     if matches!(closed.stored, Ok(Some(_))) {
-        target.note_about(host.map(|rule| rule.host));
+        target.note_about(host.and_then(|rule| rule.host));
     }
     let replace = replace(args, host, &closed, &limits, code);
     let above = &*std::mem::take(&mut closed.passed);

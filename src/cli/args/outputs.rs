@@ -269,7 +269,7 @@ pub(crate) struct RunArgs {
 /// Exit status: that of the command, as by `ctxfs run`.
 #[derive(Debug, Args)]
 pub(crate) struct ShellArgs {
-    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot`, `pi` or `cursor`. Its limits
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`. Its limits
     /// decide what it shows whole, and are often lower for a command that failed.
     ///
     /// Default: any other host, which is taken to show whole up to 10,000 characters.
