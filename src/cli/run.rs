@@ -7,6 +7,7 @@
 mod child;
 mod live;
 mod output;
+mod pipe;
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -28,7 +29,8 @@ use crate::run::output::{
     ClosedOutput, CommandLogs, CommandOutput, Destination, HandedLogs, HeldOutput, HostRule,
     OpenOutput, OutputRule, OutputStream,
 };
-use crate::{Cli, Context, hook, page_link};
+use crate::run::pipe::PipeFunctions;
+use crate::{Cli, Context, SettingKey, hook, page_link};
 use ctxfs_core::model::{Limits, Owner, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 use ctxfs_store::running_process;
@@ -45,6 +47,9 @@ pub(crate) fn shell(
     cli: &Cli,
     context: &mut Context,
 ) -> anyhow::Result<ExitCode> {
+    if let Some(inode) = args.pipe {
+        return Ok(pipe::run(args, inode, cli, context));
+    }
     let host = || {
         let parent = rustix::process::getppid()?.as_raw_pid();
         let Owner { pid, started } = running_process(parent.cast_unsigned())?;
@@ -66,12 +71,13 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
     let id = args.id.clone().unwrap_or_else(put::new_call);
     let preparation = Preparation::begin(args);
     let prepared = prepare(args, cli, context);
-    let prepared = prepared.as_ref().map_err(ToString::to_string).and_then(|(target, host)| {
-        let logs = CommandLogs::create(target, &id, args.split, &provenance(args, &id));
-        Ok((target, *host, logs.map_err(|error| error.to_string())?))
-    });
+    let prepared =
+        prepared.as_ref().map_err(ToString::to_string).and_then(|(target, host, pipes)| {
+            let logs = CommandLogs::create(target, &id, args.split, &provenance(args, &id));
+            Ok((target, *host, *pipes, logs.map_err(|error| error.to_string())?))
+        });
     preparation.end();
-    let (target, host, logs) = match prepared {
+    let (target, host, pipes, logs) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             let code = BareCommand::of(args).run(&why, &mut context.printer);
@@ -91,13 +97,18 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
     };
     let mut output = CommandOutput::new(logs, rule, destination);
     let started = Instant::now();
-    let CommandEnd { status, left } = match execute(args, is_apart, &mut output)? {
-        Ok(ended) => ended,
-        Err(error) => {
-            let code = BareCommand::of(args).run(&error, &mut context.printer);
-            return Ok(child::exit_status(code));
-        }
-    };
+    let functions = args
+        .shell
+        .filter(|_| pipes)
+        .map(|ShellHost(host)| PipeFunctions::new(host, &id, target, cli));
+    let CommandEnd { status, left } =
+        match execute(args, is_apart, functions.as_ref(), &mut output)? {
+            Ok(ended) => ended,
+            Err(error) => {
+                let code = BareCommand::of(args).run(&error, &mut context.printer);
+                return Ok(child::exit_status(code));
+            }
+        };
     let code = child::code(status);
     let newer = Provenance {
         exit_code: Some(code),
@@ -119,6 +130,8 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
         target.note_about(host.and_then(|rule| rule.host));
     }
     let replace = replace(args, host, &closed, &limits, code);
+    let is_unexplained =
+        functions.is_some() && (1..128).contains(&code) && !closed.held.names_error();
     let above = &*std::mem::take(&mut closed.passed);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen, above };
     // The exit status is that of the command, even if the stand-in cannot be printed.
@@ -126,6 +139,9 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
         && !is_closed(&error)
     {
         context.printer.failure(&error.into());
+    }
+    if let Some(line) = is_unexplained.then(|| pipe::unexplained(target, &id)).flatten() {
+        context.printer.message(&line);
     }
     Ok(status)
 }
@@ -228,7 +244,7 @@ fn prepare(
     args: &RunArgs,
     cli: &Cli,
     context: &Context,
-) -> anyhow::Result<(TargetConversation, Option<HostRule>)> {
+) -> anyhow::Result<(TargetConversation, Option<HostRule>, bool)> {
     let flags = args.reader.settings();
     let settings = match args.shell {
         // Standard error belongs to the command.
@@ -238,7 +254,8 @@ fn prepare(
     let settings = Arc::new(settings?);
     let policy = hook::replace_policy(&settings, &context.environment);
     let host = args.shell.map(|ShellHost(host)| HostRule { host, policy });
-    Ok((TargetConversation::open(args.conversation.as_deref(), &settings, context)?, host))
+    let target = TargetConversation::open(args.conversation.as_deref(), &settings, context)?;
+    Ok((target, host, settings.is_on(SettingKey::HooksPipes)))
 }
 
 fn provenance(args: &RunArgs, id: &str) -> Provenance {
@@ -257,6 +274,7 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
 fn execute(
     args: &RunArgs,
     is_apart: bool,
+    functions: Option<&PipeFunctions>,
     output: &mut CommandOutput<'_>,
 ) -> io::Result<io::Result<CommandEnd>> {
     // Signals are caught before the command starts, so that none is lost.
@@ -268,7 +286,8 @@ fn execute(
     let spawned = if args.pty {
         Child::on_terminal(&args.command, &user_terminal)
     } else {
-        Child::on_pipes(&args.command, args.split || is_apart, args.shell.is_some())
+        let is_shell = args.shell.is_some();
+        Child::on_pipes(&args.command, args.split || is_apart, is_shell, functions)
     };
     match spawned {
         Ok(child) => EventLoop::new(child, signals, user_terminal, output).run().map(Ok),

@@ -240,6 +240,21 @@ impl StoredOutput {
         Ok(text)
     }
 
+    /// Returns the line about `dropped` lines that a filter left out of the output: see
+    /// [`ctxfs_view::dropped_errors`].
+    pub fn dropped_errors(
+        &self,
+        engine: &Engine,
+        shown: &[u8],
+        dropped: u64,
+        place: &str,
+    ) -> Result<Option<String>> {
+        let (output, shown) = (&self.shown, engine.shown(shown)?);
+        Ok(output.file.with_subject(&output.secrets, &NoFilters, |subject| {
+            ctxfs_view::dropped_errors(subject, &shown, dropped, place)
+        })?)
+    }
+
     /// Returns the reference that a model gets in place of the output, and counts the text of the
     /// reference.
     pub fn reference(&self, engine: &Engine) -> Result<ContextRef> {

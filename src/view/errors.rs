@@ -13,13 +13,14 @@ mod quoted;
 mod report;
 mod tolerated;
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use crate::errors::report::ErrorReport;
 use crate::grep::page::long_lines;
 use crate::number::{counted, grouped, portion};
 use crate::rendered::notice;
 use crate::{Query, RenderError, Rendered};
+use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::{Json, Subject};
 
 pub(super) use finding::{Finding, Findings, findings};
@@ -44,6 +45,40 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         report.windowed.map(|at| long_lines("", at)),
     ];
     Ok(Rendered { notice: notice(notices.into_iter().flatten()), whole })
+}
+
+/// Returns a line about `dropped` lines of an output that a filter left out, which are `place`.
+/// `shown` is what the filter printed. Returns `None` if it has all errors of the output. Only lines
+/// count that say what went wrong: a filter often reads a log, a listing, source or data.
+pub fn dropped_errors(
+    subject: &Subject<'_>,
+    shown: &[u8],
+    dropped: u64,
+    place: &str,
+) -> io::Result<Option<String>> {
+    if matches!(subject.analysis.json, Json::Document { .. }) {
+        return Ok(None);
+    }
+    let shown = strip_escapes(shown);
+    let has = |text: &[u8]| {
+        let text = text.trim_ascii();
+        !text.is_empty() && memchr::memmem::find(&shown, text).is_some()
+    };
+    let mut count = 0;
+    for Finding { at, message, .. } in findings(subject)?.shown.iter().filter(|it| it.is_telling())
+    {
+        let line = |offset| subject.content.bytes(offset, at.length as usize);
+        let is_shown = has(message.as_bytes())
+            || has(&line(at.offset)?)
+            || match at.last {
+                Some(last) => has(&line(last.offset)?),
+                None => false,
+            };
+        count += u64::from(!is_shown);
+    }
+    let file = subject.place.file();
+    let (lines, errors) = (counted(dropped, "line"), counted(count, "error"));
+    Ok((count > 0).then(|| format!("[ctxfs] {lines} {place}: {errors}; {file}.errors\n")))
 }
 
 // The neighbours of an error in a JSON document say nothing about the error.

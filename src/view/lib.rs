@@ -39,6 +39,7 @@ pub use catalog::{
     CorpusQuery, Derived, RenderCost, View, ViewDir, ignore, listed, readme, render,
 };
 pub use clean::cleaned;
+pub use errors::dropped_errors;
 pub use filter::Filter;
 pub use find::Words;
 pub use grep::corpus::{ClosedCounts, Corpus, Directory, Loaded};

@@ -8,6 +8,7 @@ mod cap;
 mod escapes;
 mod live;
 mod no_room;
+mod pipes;
 mod pty;
 mod short;
 mod signals;

@@ -26,6 +26,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::WithOrigin};
 
 use crate::run::output::{CommandOutput, OpenOutput, OutputStream};
+use crate::run::pipe::PipeFunctions;
 
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
@@ -52,11 +53,12 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a command. With `ends_with_us`, it is killed if this process is, and its output is
-    /// closed once standard output has no reader.
+    /// closed once standard output has no reader. A shell gets the `functions`.
     pub(crate) fn on_pipes(
         command: &[OsString],
         split: bool,
         ends_with_us: bool,
+        functions: Option<&PipeFunctions>,
     ) -> Result<Self, SpawnError> {
         let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
@@ -68,7 +70,11 @@ impl Child {
         let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
         let outputs = std::iter::once(reader).map(output(OutputStream::Stdout));
         let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
-        let mut start = start_of(command);
+        let with_functions = functions.and_then(|functions| functions.start(command, &error).ok());
+        let (mut start, _definitions) = match with_functions {
+            Some((start, definitions)) => (start, Some(definitions)),
+            None => (start_of(command), None),
+        };
         start.stdout(writer).stderr(error);
         if ends_with_us {
             before_exec(&mut start, || {

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ShownWhole};
 use crate::put::TargetConversation;
 use crate::run::live::LiveBeginning;
+use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::{Component, Content, Limits, Provenance, text};
 use ctxfs_engine::{
     EngineError, Intake, Loss, OutputName, Replace, StoredOutput, Tail, cut_line_of, left_out,
@@ -277,6 +278,12 @@ impl HeldOutput {
 
     pub(crate) fn is_whole(&self) -> bool {
         self.tail.dropped() == 0
+    }
+
+    // Returns true if a line looks like an error.
+    pub(crate) fn names_error(&mut self) -> bool {
+        let mut parts = [&*self.head, self.tail.bytes()].into_iter();
+        parts.any(|part| !error_lines(part.split(|byte| *byte == b'\n')).is_empty())
     }
 
     pub(crate) fn is_short(&self, limits: &Limits) -> bool {

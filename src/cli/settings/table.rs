@@ -215,6 +215,10 @@ settings! {
         HooksKeepStore: "keep_store", "CTXFS_HOOKS_KEEP_STORE", None,
             ValueKind::Size(&["off"]) => "10 GiB",
             "As `keep_store` above, for outputs that hooks and `ctxfs shell` have stored.";
+        HooksPipes: "pipes", "CTXFS_HOOKS_PIPES", None,
+            ValueKind::Switch => "true",
+            "Store what comes into `tail`, `grep`, `sed -n` and `awk` in a command of `ctxfs shell`, \
+             and tell the model of errors that they have not shown.";
     }
     Remote {
         RemoteUrl: "url", "CTXFS_REMOTE_URL", None,

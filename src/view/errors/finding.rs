@@ -133,6 +133,11 @@ impl Finding {
         Self { at, message: message(lines), owner, is_logged: is_logged(lines) }
     }
 
+    /// Returns true if the line itself says what went wrong, and no log does.
+    pub(super) fn is_telling(&self) -> bool {
+        matches!(self.at.rank, ErrorRank::Cause | ErrorRank::Error) && !self.is_logged
+    }
+
     /// Returns true for a traced system call that commonly fails, such as a lookup of a file along
     /// a search path.
     fn is_usual_call(&self) -> bool {

@@ -1,0 +1,112 @@
+# The filters that agents put behind a command, such as `tail`, as functions of the agent's own shell.
+# Bash reads this before the command. The functions are not exported.
+#
+# A filter that reads a pipe to its end, and writes to a pipe, runs beside `ctxfs shell --pipe`, which
+# passes to it what comes in, and passes on what it writes. In all other cases the filter just runs.
+# Either is what the shell would have run: a function of that name, or else a program.
+{ __ctxfs_trace=${-//[!vx]/}; \builtin set +vx; } 2>/dev/null
+__ctxfs_aliases=-u
+\builtin shopt -q expand_aliases && __ctxfs_aliases=-s
+\builtin shopt -u expand_aliases
+
+# Succeeds if a filter with these arguments reads its input to the end, and no files.
+function __ctxfs_pipe_is_whole {
+    local flags with long scripts=1 words='' options=1 word
+    case $1 in
+    tail) flags='[0-9qvz]*' with=nc long='lines=.*|bytes=.*|quiet|silent|verbose' scripts=0 ;;
+    grep | egrep | fgrep)
+        flags='[0-9EFGPiyvwxcnbHhosaUT]*' with=ABCe
+        long='(extended|basic|perl)-regexp|fixed-strings|ignore-case|invert-match|word-regexp|line-regexp|count|line-number|only-matching|no-messages|text|line-buffered|colou?r(=.*)?|(after-|before-|)context=.*|regexp=.*'
+        ;;
+    rg)
+        flags='[FPUSisvwxcnNoaHI]*' with=ABCe
+        long='fixed-strings|pcre2|multiline|smart-case|case-sensitive|ignore-case|invert-match|word-regexp|line-regexp|count|(no-)?line-number|only-matching|text|no-heading|no-filename|line-buffered|color=.*|(after-|before-|)context=.*|regexp=.*'
+        ;;
+    sed) flags='[nErsuz]*' with=e long='quiet|silent|regexp-extended|unbuffered|expression=.*' ;;
+    awk) flags= with=Fv long= ;;
+    esac
+    # `tail -n 0` reads nothing.
+    [[ $1 != tail || ! " ${*:2} " =~ [nc=\ -]0+\  ]] || return 1
+    local tool=$1 printing=1
+    shift
+    while (($#)); do
+        word=$1
+        shift
+        if ((options)) && [[ $word == -- ]]; then
+            options=0
+        elif ((options)) && [[ $word == --* ]]; then
+            [[ $word =~ ^--($long)$ ]] || return 1
+            case $word in
+            --regexp=* | --expression=*) scripts=0 words+=" $word" ;;
+            --quiet | --silent) printing=0 ;;
+            esac
+        elif ((options)) && [[ $word == -?* ]]; then
+            [[ $word =~ ^-$flags([$with](.*))?$ ]] || return 1
+            [[ $tool != sed || ${word%%e*} != *n* ]] || printing=0
+            if [[ ${BASH_REMATCH[1]-} == ? ]]; then
+                (($#)) || return 1
+                word=${BASH_REMATCH[1]}$1
+                shift
+            else
+                word=${BASH_REMATCH[1]-}
+            fi
+            [[ $word != e* ]] || scripts=0 words+=" ${word:1}"
+        elif ((scripts-- > 0)); then
+            words+=" $word"
+            [[ $tool != awk ]] || options=0
+        else
+            return 1
+        fi
+    done
+    case $tool in
+    tail) ;;
+    sed) ((scripts <= 0 && !printing)) && [[ $words != *[qQ]* ]] ;;
+    awk) ((scripts <= 0)) && [[ ! $words =~ BEGIN|exit|getline|nextfile|system ]] ;;
+    *) ((scripts <= 0)) ;;
+    esac
+}
+
+function __ctxfs_pipe {
+    local __ctxfs_tool=(command "$1")
+    ! declare -F "__ctxfs_pipe_$1" >/dev/null || __ctxfs_tool=("__ctxfs_pipe_$1")
+    if ((BASH_SUBSHELL == 0)) || [[ ! -p /dev/stdin || ! -p /dev/stdout || -v __ctxfs_from ||
+        ! -x ${__ctxfs_words[0]-} ]] || ! __ctxfs_pipe_is_whole "$@"; then
+        "${__ctxfs_tool[@]}" "${@:2}"
+        return
+    fi
+    (
+        __ctxfs_status=0
+        exec {__ctxfs_in}<&0 {__ctxfs_out}>&1
+        coproc __ctxfs {
+            exec "${__ctxfs_words[@]}" -- "$@" \
+                3<&0 4>&1 <&"$__ctxfs_in" >&"$__ctxfs_out" {__ctxfs_in}<&- {__ctxfs_out}>&-
+        }
+        __ctxfs_pid=$!
+        exec {__ctxfs_in}<&- {__ctxfs_out}>&- {__ctxfs_from}<&"${__ctxfs[0]}" {__ctxfs_to}>&"${__ctxfs[1]}" \
+            {__ctxfs[0]}<&- {__ctxfs[1]}>&-
+        "${__ctxfs_tool[@]}" "${@:2}" <&"$__ctxfs_from" >&"$__ctxfs_to" {__ctxfs_from}<&- {__ctxfs_to}>&- ||
+            __ctxfs_status=$?
+        exec {__ctxfs_from}<&- {__ctxfs_to}>&-
+        wait "$__ctxfs_pid" || __ctxfs_status=$?
+        exit "$__ctxfs_status"
+    )
+}
+
+__ctxfs_words=(ctxfs)
+__ctxfs_names=(tail grep egrep fgrep rg sed awk)
+# Older shells have no options that are local to a function.
+((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)) || __ctxfs_names=(no-filter)
+__ctxfs_found=$'\n'$(declare -f "${__ctxfs_names[@]}") || :
+for __ctxfs_name in "${__ctxfs_names[@]}"; do
+    type "$__ctxfs_name" &>/dev/null || continue
+    if declare -F "$__ctxfs_name" >/dev/null; then
+        __ctxfs_found=${__ctxfs_found/$'\n'"$__ctxfs_name ()"/$'\n'"__ctxfs_pipe_$__ctxfs_name ()"}
+    fi
+done
+eval "$__ctxfs_found"
+for __ctxfs_name in "${__ctxfs_names[@]}"; do
+    ! type "$__ctxfs_name" &>/dev/null ||
+        eval "function $__ctxfs_name { { local -; set +ex; } 2>/dev/null; __ctxfs_pipe $__ctxfs_name \"\$@\"; }"
+done
+unset -v __ctxfs_names __ctxfs_found __ctxfs_name
+{ shopt "$__ctxfs_aliases" expand_aliases; exec {__ctxfs_fd}<&-; unset -v __ctxfs_aliases __ctxfs_fd; set -"$__ctxfs_trace"; }

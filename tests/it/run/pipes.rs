@@ -1,0 +1,377 @@
+//! Filters in the shell of an agent: what comes in is stored, what goes out is theirs.
+//!
+//! `CTXFS_PIPELINES` sets the number of random pipelines.
+
+use std::fs;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::Config;
+
+use crate::support::{Command, Output, TestStore, holds};
+
+/// Enough for an input to be stored, with an error in its middle.
+const FAILING: &str = "{ seq 1000; echo 'error: the real reason'; seq 5; }";
+
+/// Runs a command as a host that starts it with `bash -c`.
+fn shell(store: &TestStore, command: &str) -> Command {
+    of_host(store, "claude-code", command)
+}
+
+fn of_host(store: &TestStore, host: &str, command: &str) -> Command {
+    let shell = ["--host", host, "-c", "c7", "--id", "x", "--", "bash", "-c", command];
+    store.ctxfs("shell", &shell)
+}
+
+/// Runs a command as Claude Code does, after a snapshot of the user's shell.
+fn with_snapshot(store: &TestStore, snapshot: &str, command: &str) -> Output {
+    let dir = store.scratch("home").join("shell-snapshots");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("snapshot.sh"), snapshot).unwrap();
+    let source = format!("source {}/snapshot.sh 2>/dev/null || true", dir.display());
+    let command = shlex::try_quote(command).unwrap();
+    shell(store, &format!("{source} && eval {command} < /dev/null && pwd -P >| /dev/null")).run()
+}
+
+/// Returns the stored inputs of filters.
+fn inputs(store: &TestStore) -> Vec<String> {
+    let entries = fs::read_dir(store.path().join("context/c7/artifacts/tool"));
+    let files = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut inputs: Vec<_> = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+    inputs.sort();
+    inputs
+}
+
+fn input() -> String {
+    let lines = |range: std::ops::RangeInclusive<u32>| range.map(|number| format!("{number}\n"));
+    let error = std::iter::once("error: the real reason\n".to_owned());
+    lines(1..=1000).chain(error).chain(lines(1..=5)).collect()
+}
+
+#[test]
+fn a_line_tells_of_errors_that_a_filter_drops() {
+    for (filter, shown, notice) in [
+        ("tail -2", "4\n5\n", "1,004 lines before these"),
+        ("grep 99.", "990\n991\n992\n993\n994\n995\n996\n997\n998\n999\n", "996 lines not shown"),
+        ("sed -n 2,3p", "2\n3\n", "1,004 lines not shown"),
+        (
+            "awk '/77/'",
+            "77\n177\n277\n377\n477\n577\n677\n770\n771\n772\n773\n774\n775\n776\n777\n778\n779\n877\n977\n",
+            "987 lines not shown",
+        ),
+        ("{ egrep 1000 | cat; }", "1000\n", "1,005 lines not shown"),
+    ] {
+        let store = TestStore::new();
+        let output = shell(&store, &format!("{FAILING} | {filter}")).run();
+        let file = "c7/artifacts/tool/x-pipe.txt.errors\n";
+        let notice = format!("{shown}[ctxfs] {notice}: 1 error; ");
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert_eq!((output.code, &*output.stderr), (0, &b""[..]), "{output}");
+        assert!(text.starts_with(&notice) && text.ends_with(file), "{filter}: {output}");
+        assert_eq!(inputs(&store), [input()], "{filter}");
+    }
+}
+
+#[test]
+fn nothing_is_said_of_what_was_seen_or_is_no_error() {
+    for (command, stored) in [
+        (format!("{FAILING} | tail -7"), true),
+        (format!("{FAILING} | grep -n reason"), true),
+        (format!("{FAILING} | tail -2 2>/dev/null"), true),
+        (format!("x=$({FAILING} | tail -2 2>&1); echo \"$x\""), true),
+        (format!("{FAILING} | tail -2 |& cat"), true),
+        ("seq 1000 | tail -2".to_owned(), true),
+        ("seq 200 | sed 's/^/error: /' | tail -2".to_owned(), true),
+        ("seq 10 | sed 's/^/error: no file /' | tail -2".to_owned(), false),
+        (format!("{FAILING} | tail -2000"), false),
+        (format!("{FAILING} | awk '{{print 1}}'"), false),
+        (format!("{FAILING} | command tail -2"), false),
+        (format!("{FAILING} | xargs -n 2000 echo | wc -l"), false),
+        (format!("{FAILING} | tail -2 > /dev/null"), false),
+        (format!("bash -c \"{FAILING} | tail -2\""), false),
+    ] {
+        let store = TestStore::new();
+        let output = shell(&store, &command).run();
+        assert_eq!(output.code, 0, "{command}: {output}");
+        assert!(
+            !String::from_utf8_lossy(&output.stdout).contains("[ctxfs]"),
+            "{command}: {output}"
+        );
+        assert_eq!(inputs(&store).len(), usize::from(stored), "{command}");
+    }
+}
+
+#[test]
+fn a_line_names_what_was_dropped_of_a_command_that_failed_without_a_reason() {
+    let store = TestStore::new();
+    let failing = "set -o pipefail; (seq 1000; exit 7)";
+    let output = shell(&store, &format!("{failing} | tail -1")).run();
+    let line = "[ctxfs] nothing here says why it failed; all that came into `| tail -1`: ";
+    assert_eq!((output.code, &*output.stdout), (7, &b"1000\n"[..]), "{output}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with(line) && told.ends_with("c7/artifacts/tool/x-pipe.txt\n"), "{told}");
+    for command in [
+        &format!("{failing} | tail -1; echo 'error: it is said'; exit 7"),
+        &format!("{FAILING} | tail -1; exit 7"),
+        "seq 1000 | grep x",
+        "seq 1000 | tail -1",
+        "seq 10 | tail -1; exit 7",
+    ] {
+        let store = TestStore::new();
+        let output = shell(&store, command).run();
+        assert!(output.stderr.is_empty(), "{command}: {output}");
+    }
+}
+
+#[test]
+fn functions_of_a_snapshot_filter() {
+    let snapshot = "shopt -s expand_aliases\n\
+                    function grep { local _a=1; (command grep --color=always \"$@\"); return; }\n\
+                    alias tail='tail -n 1' grep=nonsense local=nonsense\nunalias grep\n";
+    let store = TestStore::new();
+    let output =
+        with_snapshot(&store, snapshot, &format!("{FAILING} | grep 1000 | tail; type rgx"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let shown = "\u{1b}[01;31m\u{1b}[K1000\u{1b}[m\u{1b}[K\n";
+    assert!(text.contains(shown) && text.contains("1,005 lines not shown: 1 error; "), "{output}");
+    assert!(text.contains("bash: line 1: type: rgx: not found\n"), "{output}");
+    assert_eq!((output.code, inputs(&store)), (1, vec![input()]));
+}
+
+#[test]
+fn a_setting_turns_it_off() {
+    let store = TestStore::new();
+    store.user_settings("[hooks]\npipes = false\n");
+    let output = shell(&store, &format!("{FAILING} | tail -2; type tail")).run();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("4\n5\ntail is /"), "{output}");
+    assert_eq!(inputs(&store), [""; 0]);
+}
+
+/// The environment and the file descriptors of a command are those that it has by itself.
+#[test]
+fn programs_know_nothing_of_it() {
+    let store = TestStore::new();
+    let script = "env | sort | command grep -v -e ^_= -e ^CTXFS_; ls /proc/self/fd; \
+                  bash -c 'type tail; ls /proc/self/fd'";
+    let with = |theirs: Option<&str>, pipes: &str| {
+        let command = shell(&store, script).env("CTXFS_HOOKS_PIPES", pipes);
+        command.with(|inner| drop(theirs.map(|theirs| inner.env("BASH_ENV", theirs)))).run()
+    };
+    let theirs = store.scratch("theirs").join("file");
+    fs::write(&theirs, "echo theirs\n").unwrap();
+    for theirs in [None, theirs.to_str(), Some("/nowhere")] {
+        let [on, off] = ["true", "false"].map(|pipes| with(theirs, pipes));
+        assert_eq!(on, off, "{theirs:?}");
+    }
+}
+
+#[test]
+fn nothing_runs_longer_and_a_writer_gets_its_signal() {
+    let store = TestStore::new();
+    for (command, expected) in [
+        ("yes | grep y | head -2; echo ${PIPESTATUS[@]}", "y\ny\n141 141 0\n"),
+        ("yes | awk '{print}' | head -1; echo ${PIPESTATUS[@]}", "y\n141 141 0\n"),
+        ("yes | grep -q y; echo ${PIPESTATUS[@]}", "141 0\n"),
+        ("yes | grep -E '(' 2>/dev/null; echo ${PIPESTATUS[@]}", "141 2\n"),
+        ("yes | sed -n 2q; echo ${PIPESTATUS[@]}", "141 0\n"),
+        ("(seq 3; exit 4) | tail -1; echo ${PIPESTATUS[@]}", "3\n4 0\n"),
+        (
+            "seq 9 | tail -z -n 1 | wc -c; seq 9 | rgx 1; echo $?",
+            "18\nbash: line 1: rgx: command not found\n127\n",
+        ),
+    ] {
+        let output = shell(&store, command).run();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{command}");
+    }
+}
+
+/// A filter whose output ends with its input is not waited for, and a large input is kept whole.
+#[test]
+fn a_large_input_is_kept() {
+    let store = TestStore::new();
+    let command = "{ seq 300000; echo 'fatal error: late'; seq 300000 500000; } | tail -1";
+    let output = shell(&store, command).run();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("500000\n[ctxfs] 500,001 lines before these: 1 error; "), "{output}");
+    let [input] = &inputs(&store)[..] else { panic!("{output}") };
+    assert_eq!(input.lines().count(), 500_002);
+    let output = shell(&store, "yes | head -n 800000 | awk '{print}' | cksum").run();
+    assert_eq!(output.stdout, Command::shell("yes | head -n 800000 | cksum", &[]).stdout());
+    assert_eq!(inputs(&store).len(), 1, "nothing was dropped");
+}
+
+#[test]
+fn without_a_store_a_filter_just_filters() {
+    let store = TestStore::new();
+    let path = store.path().display().to_string();
+    let command = format!("rm -rf {path}; echo >{path}; {FAILING} | tail -2; echo $?; rm {path}");
+    let output = shell(&store, &command).run();
+    assert_eq!((output.code, &*output.stdout), (0, &b"4\n5\n0\n"[..]), "{output}");
+}
+
+// `@` is a source, `%` a filter, `!` one that reads all of its input: another one may end before its
+// source has written, or after.
+const FORMS: [&str; 28] = [
+    "@ | %",
+    "@ | % | %",
+    "@ | % | % | %",
+    "@ 2>&1 | %",
+    "@ |& %",
+    "x=$( @ | %); echo \"<$x>\"",
+    "( @ | %)",
+    "{ @ | %; }",
+    "@ | { %; echo rest; }",
+    "% < <(@)",
+    "% <<<\"$( @)\"",
+    "@ | % & wait",
+    "if @ | %; then echo yes; else echo no; fi",
+    "@ | % && echo yes || echo no",
+    "set -e; @ | %; echo after",
+    "set -o pipefail; @ | !; echo after $?",
+    "set -eo pipefail; @ | ! | !; echo after",
+    "set -u; @ | %",
+    "f() { local a=1; @ | %; return 5; }; f",
+    "@ | while read a; do echo \"$a\" | %; break; done",
+    "for i in 1 2; do @ | %; done",
+    "@ | %; echo ${PIPESTATUS[1]} ${#PIPESTATUS[*]} $?",
+    "@ | % > /dev/null; echo $?",
+    "@ | tee /dev/null | %",
+    "@ | ! | sort | head -n 3",
+    "shopt -s lastpipe; @ | %",
+    "seq 99999 | ! | cksum",
+    "seq 99999 | ! | ! | cksum",
+];
+
+const SOURCES: [&str; 20] = [
+    "seq 9",
+    "seq 1200",
+    "seq 2000",
+    "true",
+    "false",
+    "printf 'a\\nb'",
+    "printf 'a\\0b\\nc\\n'",
+    "printf '\\xff\\n\\xfe'",
+    "(seq 1500; exit 3)",
+    "{ seq 5; echo words >&2; seq 6; }",
+    "for i in 1 2 3; do echo $i; seq 700; done",
+    "head -c 5000 /dev/zero",
+    "yes x | head -n 3000",
+    "seq 2000 | sed 's/7$/error: no 7/'",
+    "{ seq 50; seq 50 | tr -d '\\n'; }",
+    "cat /dev/null",
+    "no-such-command",
+    "echo \"$0 $# $- $SHLVL\"",
+    "seq 3 | tail -2",
+    "seq 1000 | tac",
+];
+
+const READING: [&str; 34] = [
+    "tail",
+    "tail -1",
+    "tail -n 3",
+    "tail -n +4",
+    "tail -c 20",
+    "tail -c +7",
+    "tail -zn 1",
+    "tail --lines=2",
+    "tail -v",
+    "grep 1",
+    "grep -v 1",
+    "grep -c 1",
+    "grep -n 7",
+    "grep -i ERROR",
+    "grep -A 1 5$",
+    "grep -B1 -A1 55",
+    "grep -E '1|2'",
+    "grep -o .$",
+    "grep -e 1 -e 2",
+    "grep -F '*'",
+    "grep ''",
+    "grep --color=always 99",
+    "egrep 1 2>&1",
+    "fgrep -v 1",
+    "sed -n 1,3p",
+    "sed -n '$p'",
+    "sed -ne 1p",
+    "sed -nE 's/(1)/<\\1>/p'",
+    "sed 1d",
+    "awk '{print $1}'",
+    "awk -F1 '{print $2}'",
+    "awk 'END{print NR}'",
+    "awk -v n=2 'NR==n'",
+    "command tail -1",
+];
+
+const OTHERS: [&str; 20] = [
+    "tail -n 0",
+    "tail -n x",
+    "tail /dev/null",
+    "tail -n 1 -",
+    "tail -2 /dev/null -",
+    "grep -E '('",
+    "grep -q 1",
+    "grep -m1 1",
+    "grep",
+    "grep 1 /dev/null",
+    "grep -l 1",
+    "sed -n 2q",
+    "sed -n",
+    "awk '{print; exit}'",
+    "awk 'BEGIN{print 5}'",
+    "awk '{'",
+    "head -n 2",
+    "\\tail -1",
+    "xargs echo",
+    "cat",
+];
+
+fn pipeline() -> impl Strategy<Value = String> {
+    let filter = prop_oneof![3 => select(&READING[..]), 1 => select(&OTHERS[..])];
+    let filters = (prop::array::uniform3(filter), prop::array::uniform3(select(&READING[..])));
+    let sources = prop::array::uniform2(select(&SOURCES[..]));
+    (select(&FORMS[..]), sources, filters).prop_map(|(form, sources, (any, reading))| {
+        let (mut sources, mut any, mut reading) =
+            (sources.into_iter(), any.into_iter(), reading.into_iter());
+        let mut part = |c| match c {
+            '@' => sources.next().unwrap(),
+            '%' => any.next().unwrap(),
+            '!' => reading.next().unwrap(),
+            _ => "",
+        };
+        let mut text = String::new();
+        for c in form.chars() {
+            match part(c) {
+                "" => text.push(c),
+                part => text += part,
+            }
+        }
+        text
+    })
+}
+
+/// A random pipeline prints the same bytes and ends with the same status as without functions.
+#[test]
+fn what_goes_out_is_the_filter_s_own() {
+    let set = std::env::var("CTXFS_PIPELINES").ok().and_then(|value| value.parse().ok());
+    let config =
+        Config { cases: set.unwrap_or(40), failure_persistence: None, ..Config::default() };
+    holds(config, &pipeline(), |text| {
+        let store = TestStore::new();
+        let without = Command::new("bash").args(["-c", &text]).run();
+        // It shows whole what all of these print, also of a command that failed.
+        let with = of_host(&store, "gemini-cli", &text).run();
+        let is_notice =
+            |line: &&[u8]| line.starts_with(b"[ctxfs] ") && line.ends_with(b".errors\n");
+        let lines = with.stdout.split_inclusive(|byte| *byte == b'\n');
+        let mut shown: Vec<u8> = lines.filter(|line| !is_notice(line)).flatten().copied().collect();
+        let mut expected = [&*without.stdout, &without.stderr].concat();
+        assert!(expected.len() < 40_000, "{text}");
+        if !without.stderr.is_empty() {
+            // Which stream comes first is a matter of chance.
+            shown.sort_unstable();
+            expected.sort_unstable();
+        }
+        assert!(with.code == without.code && shown == expected, "{text}\n{with}\n{without}");
+    });
+}
