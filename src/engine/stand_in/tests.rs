@@ -50,6 +50,7 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
         exit_code: Some(1),
         duration_ms: None,
         mime: Some(said),
+        host: None,
     };
     let size = bytes.len() as u64;
     let record = Record { path: path.to_text(), provenance, size, ..Record::default() };

@@ -35,7 +35,7 @@ fn gemini_cli() {
         json!([{ "text": framed }, image, { "text": "1 image" }]);
     event["timestamp"] = "2026-11-22T10:00:01.000Z".into();
     // The host does not cut a result of several parts.
-    machine.leaves("gemini-cli", &event, "short");
+    machine.leaves("gemini-cli", &event, "stored");
     let answer = machine.answer_with("gemini-cli", &event, &[("CTXFS_HOOKS_REPLACE", "long")]);
     let answer = answer.unwrap();
     assert_eq!(answer.get("decision"), None, "{answer}");
@@ -72,7 +72,9 @@ fn copilot() {
     assert_eq!(machine.output("bash-1763755200123.txt"), long().as_bytes());
 
     event["toolResult"]["textResultForLlm"] = format!("done\n{ending}").into();
-    machine.leaves("copilot", &event, "short");
+    event["timestamp"] = 1.into();
+    machine.leaves("copilot", &event, "stored");
+    assert_eq!(machine.output("bash-1.txt"), b"done\n");
     // The end of the line is no part of the output.
     event["toolResult"]["textResultForLlm"] = format!("{}{ending}", long()).into();
     event["timestamp"] = 2.into();

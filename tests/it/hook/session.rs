@@ -101,7 +101,7 @@ fn a_command_notes_its_directory_and_lists_begin_with_what_it_is_of() {
         let arguments = ["-c", SESSION, "--id", id, "--host", "codex", "--", "sh", "-c", script];
         machine
             .store
-            .ctxfs("run", &arguments)
+            .ctxfs("shell", &arguments)
             .current_dir(&project)
             .env("HOME", &machine.home)
             .run()
