@@ -32,8 +32,8 @@ pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     !subject.limits.are_kept_by(subject.size(), subject.analysis.chars)
 }
 
-/// Writes the summary. A reader who has seen the beginning of the output, `above`, gets the rest of
-/// it as the excerpt.
+/// Writes the summary. `above` is the beginning of the output that the reader has seen. The excerpt
+/// begins after it.
 pub(super) fn render(
     subject: &Subject<'_>,
     above: &[u8],

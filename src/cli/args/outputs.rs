@@ -254,10 +254,11 @@ pub(crate) struct RunArgs {
 
 /// Run a shell command of an agent in place of its host, and print what the model should get.
 ///
-/// An output that the host shows whole is printed unchanged, and leaves nothing behind. A longer one
-/// is stored as by `ctxfs run`, and its stand-in is printed. With `[hooks] replace = "long"`, an
-/// output over the limits is replaced as well, if the stand-in has at most a third of its tokens. If
-/// nothing can be stored, the command runs as it would without ctxfs, and nothing is said.
+/// An output that the host shows whole is printed unchanged. It is stored if it has at least 1,000
+/// characters or the command failed, unless `[hooks] store = "long"`. A longer output is stored, and
+/// its stand-in is printed. With `[hooks] replace = "long"`, an output over the limits is replaced
+/// as well, if the stand-in has at most a third of its tokens. If nothing can be stored, the command
+/// runs silently as it would without ctxfs.
 ///
 /// `ctxfs install` has the hosts start their commands by this. Any other host that runs `bash -c`
 /// does so with the file that `ctxfs shell --bash-env` prints:
@@ -266,7 +267,7 @@ pub(crate) struct RunArgs {
 ///
 /// `BASH_ENV=~/.config/ctxfs-shell.bash some-agent`
 ///
-/// Exit status: that of the command, as by `ctxfs run`.
+/// The exit status is the status of the command, as for `ctxfs run`.
 #[derive(Debug, Args)]
 pub(crate) struct ShellArgs {
     /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`. Its limits

@@ -3,8 +3,8 @@
 //!
 //! The host shows the first 30,000 characters of a command's output, and keeps the whole output in
 //! a file. For a failed command, the host shows only the beginning and accepts no replacement, so
-//! the stand-in is added to the host's own result. The host ignores an answer whose structure
-//! differs from that of the result, so a stand-in stands where the tool has its text.
+//! the stand-in is added to the host's own result. The host ignores an answer that has
+//! another structure than the result, so the stand-in replaces the text inside the result.
 
 use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};

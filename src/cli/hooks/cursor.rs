@@ -1,7 +1,7 @@
-//! Adapter for Cursor. The formats are those of its documents of September 2026.
+//! Adapter for Cursor. The formats follow its documents of September 2026.
 //!
-//! The host replaces the results of MCP servers, and no others. What a command has printed is
-//! stored, and the model receives the host's own result.
+//! The host lets a hook replace only the results of MCP servers. The output of a command is stored,
+//! and the model receives the host's own result.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
 //! Adapter for opencode and pi. The plug-ins of both hosts send messages of the same form and
-//! expect the answer `{text}`. The formats are those of opencode 1.18.33 and pi 0.74.2.
+//! expect the answer `{text}`. The formats belong to opencode 1.18.33 and pi 0.74.2.
 
 use std::borrow::Cow;
 

@@ -1,9 +1,9 @@
 //! Adapter for the `Local` agent of VS Code, which runs the hooks of Copilot CLI and of Claude Code.
-//! The formats are those of its documents of 2026 and of its source. Earlier versions write the
-//! common fields in camel case.
+//! The formats follow its documents of 2026 and its source. Earlier versions write the common fields
+//! in camel case.
 //!
 //! The hook receives the text that the model receives, and the host accepts no other. So the text
-//! is stored, and that is all.
+//! is only stored.
 
 use std::borrow::Cow;
 

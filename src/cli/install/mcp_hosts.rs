@@ -15,7 +15,7 @@ pub(crate) struct ServersFile {
 
 /// A host whose MCP servers can be made to run through `ctxfs mcp`. It may have servers in any of
 /// its files, and none of them need exist. `user` is relative to the home directory, and `project`
-/// to that of the project.
+/// to the project.
 #[derive(Debug)]
 pub(crate) struct McpHost {
     pub(crate) name: &'static str,

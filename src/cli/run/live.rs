@@ -25,7 +25,7 @@ impl<'a> LiveBeginning<'a> {
         Self { engine, chars: 0, has_ended: !is_passed, passed: Vec::new() }
     }
 
-    /// Passes on what has arrived since the last call.
+    /// Passes on the bytes that have arrived since the last call.
     pub(crate) fn pass(&mut self, held: &HeldOutput) {
         if self.has_ended || self.pass_fresh(held).is_err() {
             // The end of the output is printed when the command has ended, if that is possible.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write as _};
 
-use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ShownWhole};
+use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced};
 use crate::put::TargetConversation;
 use crate::run::live::LiveBeginning;
 use ctxfs_core::materialize::error_lines;
@@ -325,10 +325,6 @@ pub(crate) struct OutputRule {
 }
 
 impl HostRule {
-    fn shown_whole(&self, exit_code: Option<i32>) -> ShownWhole {
-        self.policy.shown_of_command(self.host, exit_code)
-    }
-
     /// Returns the condition under which a stored output is replaced.
     pub(crate) fn replace(
         &self,
@@ -336,7 +332,7 @@ impl HostRule {
         limits: &Limits,
         exit_code: i32,
     ) -> io::Result<Replace> {
-        let shown = self.shown_whole(Some(exit_code));
+        let shown = self.policy.shown_of_command(self.host, Some(exit_code));
         if limits.mirror || output.len() > shown.most_bytes() {
             return Ok(Replace::OverLimits);
         }
@@ -348,8 +344,9 @@ impl HostRule {
 
 impl OutputRule {
     fn is_whole(&self, length: OutputLength, exit_code: Option<i32>) -> bool {
-        let is_shown = self.host.map(|host| {
-            host.policy.replaced == Replaced::Cut && host.shown_whole(exit_code).holds(length)
+        let is_shown = self.host.map(|HostRule { host, policy }| {
+            policy.replaced == Replaced::Cut
+                && policy.shown_of_command(host, exit_code).holds(length)
         });
         (self.discards_short || is_shown.is_some())
             && (self.limits.are_kept_by(length.bytes, length.chars) || is_shown == Some(true))

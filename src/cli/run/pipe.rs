@@ -135,8 +135,8 @@ const UNREAD: u8 = 141;
 /// `ctxfs shell --pipe`: passes standard input to a filter, and the output of the filter to standard
 /// output. The filter runs between two pipes, whose other ends are the file descriptors 3 and 4.
 ///
-/// Ends with 141 if no process reads standard output any more, and otherwise with 0, also if nothing
-/// can be stored. The line about errors is printed only if standard error is the pipe `inode`.
+/// Ends with 141 if no process reads standard output, and otherwise with 0, also if nothing can be
+/// stored. The line about errors is printed only if standard error is the pipe `inode`.
 pub(crate) fn run(args: &ShellArgs, inode: u64, cli: &Cli, context: &Context) -> ExitCode {
     let (from, to) = (inherited(3), inherited(4));
     let is_unread = Arc::new(AtomicBool::new(false));
@@ -258,7 +258,7 @@ impl Stream {
     }
 }
 
-/// Writes what comes from `from` to `to`, and then gives it to `seen`. Returns at the end, or when
+/// Copies `from` to `to`, and then gives the bytes to `seen`. Returns at the end, or when
 /// `seen` returns false. Fails if no process reads from `to`.
 fn pass(from: impl AsFd, to: impl AsFd, mut seen: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let mut block = vec![0; child::BLOCK];

@@ -241,8 +241,8 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     Ok(part)
 }
 
-/// Returns the head for a reader who has seen the bytes `above` of the output. These may have escape
-/// sequences, which the content lacks, but they have the same lines.
+/// Returns the head of the part after the bytes `above`, which the reader has seen. The content lacks
+/// the escape sequences of `above`, but has the same lines.
 fn head_above(subject: &Subject<'_>, above: &[u8]) -> io::Result<ExcerptLines> {
     let bytes = subject.content.bytes(0, READ)?;
     let whole = memchr::memchr_iter(b'\n', above).count();
