@@ -88,7 +88,7 @@ fn of_server(
     Ok(blocks.map(|blocks| json!({ "updated_mcp_tool_output": { "content": blocks } })))
 }
 
-impl<'a> CursorEvent<'a> {
+impl CursorEvent<'_> {
     fn result<'b>(&'b self, tool: &'b str, output: ToolOutput<'b>) -> ToolResult<'b> {
         let call = Cow::Borrowed(&*self.tool_use_id);
         ToolResult::new(&self.conversation_id, call, (tool, self.tool_input), output)
