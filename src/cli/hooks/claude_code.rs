@@ -236,12 +236,12 @@ fn of_own_tool(
 fn found_pages(
     results: Option<ShortList<&RawValue, MOST_BLOCKS>>,
 ) -> Result<String, serde_json::Error> {
-    let part = |raw: &RawValue| match serde_json::from_str(raw.get()) {
-        Ok(EventText(text)) => Ok(text.into_owned()),
-        Err(_) => {
-            let FoundPages { content } = serde_json::from_str(raw.get())?;
-            Ok(format!("Links: {}", content.get()))
+    let part = |raw: &RawValue| {
+        if let Ok(EventText(text)) = serde_json::from_str(raw.get()) {
+            return Ok(text.into_owned());
         }
+        let FoundPages { content } = serde_json::from_str(raw.get())?;
+        Ok(format!("Links: {}", content.get()))
     };
     let parts: Result<Vec<String>, _> =
         results.into_iter().flat_map(|results| results.0).map(part).collect();

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -156,13 +156,13 @@ pub(crate) fn written(transcript: &Path) -> Result<String, HookError> {
     while let Some(messages) = lines.next_messages(&known).map_err(EngineError::from)? {
         for message in messages.iter().filter(|message| message.role == "assistant") {
             if !message.content.is_empty() {
-                text += &format!("{}\n", message.content);
+                add_line(&mut text, &message.content);
             }
             for LoggedCall { function: LoggedFunction { name, arguments }, .. } in
                 &message.tool_calls
             {
                 let arguments: String = arguments.chars().take(SHOWN).collect();
-                text += &format!("-> {name} {arguments}\n");
+                add_line(&mut text, &format!("-> {name} {arguments}"));
             }
         }
     }

@@ -216,7 +216,7 @@ fn what_a_killed_agent_wrote_is_kept() {
     let told = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(told.contains("/artifacts/tool/agent-ae87678ad196af8fb.txt"), "{told}");
     assert_eq!(machine.last(), "claude-code stored");
-    let written = "The cause is in the parser.\n-> claude-code/Bash {\"command\":\"sleep 20\"}\n";
+    let written = "The cause is in the parser.\n-> claude-code/Bash {\"command\":\"sleep 20\"}";
     assert_eq!(machine.output("agent-ae87678ad196af8fb.txt"), written.as_bytes());
     let summary = format!("{SESSION}/artifacts/tool/agent-ae87678ad196af8fb.txt.summary");
     let summary = String::from_utf8(machine.store.view(&summary)).unwrap();
