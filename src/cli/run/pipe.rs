@@ -258,8 +258,8 @@ impl Stream {
     }
 }
 
-/// Copies `from` to `to`, and then gives the bytes to `seen`. Returns at the end, or when
-/// `seen` returns false. Fails if no process reads from `to`.
+/// Copies `from` to `to`, and gives each block to `seen`. Returns at the end, or when `seen` returns
+/// false. Fails if no process reads from `to`.
 fn pass(from: impl AsFd, to: impl AsFd, mut seen: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let mut block = vec![0; child::BLOCK];
     loop {

@@ -28,6 +28,8 @@ fn bash(home: &Home, arguments: &[&str], program: Option<&str>) -> Output {
     let all = ["-c", "exec /bin/bash \"$@\" 2>&1", "sh"];
     let command = home.in_home(Command::new("/bin/sh").args(all).args(arguments));
     let command = command.env("CODEX_SESSION_ID", "s1").env("SHLVL", "1").stdin("the input\n");
+    // The functions for filters are the one thing that the shell has besides.
+    let command = command.env("CTXFS_HOOKS_PIPES", "false");
     command
         .with(|inner| {
             inner.env_remove("BASH_ENV").env_remove("CTXFS_STORE");
