@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::gateway::{FuzzShelf, Head, is_same_but_for, messages, one_line, pieces};
 use ctxfs_core::model::Limits;
 use ctxfs_mcp::in_memory::{InMemoryGateway, Sent};
-use ctxfs_mcp::permission::{Risk, Rules, Verdict};
+use ctxfs_mcp::permission::{Risk, RuleAuthor, Rules, Verdict};
 use ctxfs_mcp::{IndexOptions, OfferMode};
 
 /// Text of another conversation. The gateway must not show it.
@@ -56,7 +56,8 @@ pub fn client(data: &[u8]) {
 fn index(verdict: Verdict) -> OfferMode {
     let mut rules = Rules::default();
     for risk in [Risk::Write, Risk::Execute, Risk::Unknown] {
-        rules.add_default(risk, verdict);
+        let added = rules.add(risk.as_str(), verdict, RuleAuthor::User);
+        added.expect("a word for a risk");
     }
     OfferMode::Index(Box::new(IndexOptions {
         rules,

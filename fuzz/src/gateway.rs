@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tempfile::TempDir;
 
 use crate::empty_store;
-use ctxfs_core::model::{Component, Limits};
+use ctxfs_core::model::{Component, Limits, Root};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_mcp::{GatewayConversation, Shelf};
 use ctxfs_store::Store;
@@ -57,7 +57,7 @@ impl FuzzShelf {
     fn engine(&self) -> Arc<Engine> {
         let store = Store::open(&Path::join(self.dir.path(), "store")).expect("a store");
         let options = EngineOptions {
-            prefix: "ctx://".to_owned(),
+            root: Root::All(Root::REFERENCES.to_owned()),
             min_free: 0,
             limits: Arc::new(self.limits.clone()),
             ..EngineOptions::default()

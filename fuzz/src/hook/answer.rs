@@ -21,6 +21,7 @@ pub(super) fn handed(host: Host, answer: &str, event: Option<&Value>) -> String 
             (other, _) => panic!("{other}"),
         },
         Host::Copilot => of_copilot(&answer, event),
+        Host::Cursor => of_cursor(&answer),
         Host::Opencode | Host::Pi => text_of(only(&answer, "text")),
     }
 }
@@ -49,6 +50,25 @@ fn specific<'a>(answer: &'a Map<String, Value>, event: Option<&Value>) -> (&'a s
     (key, value)
 }
 
+/// Returns the text in the result of a tool of Claude Code itself. Asserts that the result keeps its
+/// other fields.
+fn of_own_tool(fields: &Map<String, Value>, given: Option<&Value>) -> String {
+    let is_kept =
+        |(key, value): &(&String, &Value)| given.is_none_or(|given| given[*key] == **value);
+    let mut changed = fields.iter().filter(|field| !is_kept(field));
+    let text = match changed.next() {
+        Some((key, Value::Array(list))) if key == "content" => {
+            let texts = list.iter().map(|block| text_of(&block["text"]));
+            texts.into_iter().find(|text| text.contains("[ctxfs] ")).expect("a stand-in")
+        }
+        Some((_, Value::Array(list))) => text_of(&list[0]),
+        Some((_, text)) => text_of(text),
+        None => panic!("{fields:?}"),
+    };
+    assert_eq!(changed.next(), None);
+    text
+}
+
 /// Returns the text of an output for Claude Code. Asserts that the result of a shell keeps its
 /// other fields, and the result of an MCP server keeps its other blocks.
 fn of_claude_code(output: &Value, event: Option<&Value>) -> String {
@@ -65,6 +85,7 @@ fn of_claude_code(output: &Value, event: Option<&Value>) -> String {
             assert_eq!(blocks[0]["type"], "text");
             text_of(&blocks[0]["text"])
         }
+        Value::Object(fields) if !fields.contains_key("stdout") => of_own_tool(fields, given),
         Value::Object(fields) => {
             let others = |fields: &Map<String, Value>| {
                 let is_ours = |key: &str| key.starts_with("std") || key.starts_with("persisted");
@@ -78,6 +99,11 @@ fn of_claude_code(output: &Value, event: Option<&Value>) -> String {
         }
         _ => panic!("{output}"),
     }
+}
+
+fn of_cursor(answer: &Map<String, Value>) -> String {
+    let blocks = &only(answer, "updated_mcp_tool_output")["content"];
+    text_of(&blocks[0]["text"])
 }
 
 fn of_decision(answer: &Map<String, Value>, decision: &str) -> String {

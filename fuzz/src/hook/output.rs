@@ -13,12 +13,23 @@ pub(super) fn is_of(host: Host, event: &Value, stored: &[u8]) -> bool {
         Host::ClaudeCode if event["hook_event_name"] == "PostToolUseFailure" => {
             stored == SPILLED.as_bytes()
         }
-        Host::ClaudeCode => of_claude_code(&event["tool_response"]) == stored,
+        Host::ClaudeCode if event["hook_event_name"] == "SubagentStop" => {
+            let report = event["last_assistant_message"].as_str().unwrap_or_default();
+            report.trim().as_bytes() == stored
+        }
+        Host::ClaudeCode => {
+            let response = &event["tool_response"];
+            of_claude_code(response) == stored || of_own_tool(response, stored)
+        }
         Host::Codex => texts(&event["tool_response"]["content"]) == stored,
         Host::GeminiCli => {
             let texts = texts(&event["tool_response"]["llmContent"]);
             is_framed(&texts, stored, &["<untrusted_context>\n", "Output: "])
         }
+        Host::Copilot if event["tool_response"].is_string() => {
+            event["tool_response"].as_str().unwrap_or_default().as_bytes() == stored
+        }
+        Host::Cursor => of_cursor(event) == stored,
         Host::Copilot => {
             let text = &event["toolResult"]["textResultForLlm"];
             let text = text.as_str().unwrap_or_default();
@@ -38,6 +49,30 @@ pub(super) fn is_of(host: Host, event: &Value, stored: &[u8]) -> bool {
 
 fn file(path: &str) -> Vec<u8> {
     fs::read(path).unwrap_or_default()
+}
+
+/// Returns true if `stored` is a text in the result of one of Claude Code's own tools.
+fn of_own_tool(response: &Value, stored: &[u8]) -> bool {
+    let names = |list: &Value| {
+        let names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.collect::<Vec<_>>().join("\n").into_bytes()
+    };
+    let fields = ["content", "result", "filenames", "results"].map(|name| &response[name]);
+    let is_report = |field: &&Value| texts(field).trim_ascii() == stored.trim_ascii();
+    // Comments and links of a search of the web are joined in a form of their own.
+    let is_joined = response["results"].is_array() && stored.starts_with(b"Links: ");
+    is_joined || fields.iter().any(|field| is_report(field) || names(field) == stored)
+}
+
+fn of_cursor(event: &Value) -> Vec<u8> {
+    let Some(output) = event["tool_output"].as_str() else {
+        return event["error_message"].as_str().unwrap_or_default().into();
+    };
+    let output: Value = serde_json::from_str(output).unwrap_or_default();
+    match output["output"].as_str() {
+        Some(text) => text.into(),
+        None => texts(&output["content"]),
+    }
 }
 
 fn of_claude_code(response: &Value) -> Vec<u8> {

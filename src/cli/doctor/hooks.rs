@@ -156,7 +156,8 @@ impl LastOutput {
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let age = now.saturating_sub(Duration::from_millis(created.try_into().unwrap_or(0)));
-        let (title, bytes, age) = (visible::whole(&title), output::size(bytes), ctxfs_view::age(age));
+        let (title, bytes, age) =
+            (visible::whole(&title), output::size(bytes), ctxfs_view::age(age));
         Ok(DoctorCheck::ok(OUTPUT, format!("{title}: {bytes}, {age} ago, {form}")))
     }
 }

@@ -191,26 +191,24 @@ pub(crate) struct Spill {
 impl Spill {
     // Fails for anything other than a regular file, and does not block on a FIFO.
     pub(crate) fn open(path: &std::path::Path) -> Result<Self, HookError> {
-        Self::open_for(path, false)
+        Self::open_with(path, OpenOptions::new().read(true))
     }
 
     /// Opens a file that only one process may read at a time. Returns `None` if another process
     /// reads it.
     pub(crate) fn open_alone(path: &std::path::Path) -> Result<Option<Self>, HookError> {
         // A lock needs a file that is open for writing. Nothing is written.
-        let spill = Self::open_for(path, true)?;
+        let spill = Self::open_with(path, OpenOptions::new().read(true).write(true))?;
         let is_locked = ctxfs_store::file_lock::try_lock(&spill.file);
         let failed = |error| HookError::Spill { path: path.display().to_string(), error };
         Ok(is_locked.map_err(failed)?.then_some(spill))
     }
 
-    fn open_for(path: &std::path::Path, writing: bool) -> Result<Self, HookError> {
+    fn open_with(path: &std::path::Path, options: &mut OpenOptions) -> Result<Self, HookError> {
         let failed = |error| HookError::Spill { path: path.display().to_string(), error };
         // The flags prevent the hook from blocking if the path is a FIFO or a device.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(writing).custom_flags(flags);
-        let file = options.open(path).map_err(failed)?;
+        let file = options.custom_flags(flags).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if !found.is_file() {
             return Err(failed(io::Error::other("it is no regular file")));
