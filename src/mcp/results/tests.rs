@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::json_rpc::{Envelope, MessageKind};
 use crate::shelf::{GatewayConversation, Shelf};
-use ctxfs_core::model::Component;
+use ctxfs_core::model::{Component, Root};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::Store;
 use ctxfs_view::Form;
@@ -33,7 +33,11 @@ impl Shelf for TestShelf {
     fn open(&self) -> Result<GatewayConversation, String> {
         let store = Store::open(&self.dir.path().join("store")).unwrap();
         let limits = Arc::new(self.limits.clone());
-        let options = EngineOptions { limits, prefix: "ctx://".to_owned(), ..Default::default() };
+        let options = EngineOptions {
+            limits,
+            root: Root::All(Root::REFERENCES.to_owned()),
+            ..Default::default()
+        };
         let engine = Engine::new(store, options);
         let conversation = engine.store().create_conversation(&self.id).unwrap();
         Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })
