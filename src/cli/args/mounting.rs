@@ -176,7 +176,8 @@ pub(crate) struct UmountArgs {
 /// Remove outputs that the settings do not keep, and print each with the reason.
 ///
 /// Without `keep_age`, `keep_conversation`, `keep_store` or `keep_free`, as settings or flags,
-/// everything is kept. The least recently used outputs are removed first. Outputs that a message
+/// everything is kept, except for what hooks store, which `keep_age` and `keep_store` in `[hooks]`
+/// limit from the start. The least recently used outputs are removed first. Outputs that a message
 /// refers to are removed after all others, and outputs that are being written are never removed.
 /// The summary of a removed output stays, and says when and why the output was removed. A running
 /// mount removes outputs by itself.

@@ -170,9 +170,9 @@ pub(crate) struct LsArgs {
 ///
 /// Both streams go to `artifacts/terminal/<id>.log`, in order and without delay, so the log can be
 /// read and followed while the command runs. If standard output is a terminal, it also shows the
-/// output. Otherwise only the stand-in is printed, as by `put`, once the command has ended. Input
-/// and signals are passed on to the command. Later output of background processes goes to the log
-/// too.
+/// output. Otherwise the first 2,000 characters are printed as they arrive. The rest follows once
+/// the command has ended, or the stand-in, if the output is over the limits. Input and signals are
+/// passed on to the command. Later output of background processes goes to the log too.
 ///
 /// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
 /// leaves too little room, the command continues. The log keeps the beginning and the end of the

@@ -4,7 +4,7 @@
 //! message gets an id that depends on the transcript alone, and messages whose id is in the log are
 //! skipped. So a transcript can be copied again, also after a copy that was cut short.
 //!
-//! The formats belong to Claude Code 2.1.332, Codex 0.171.0 and pi 0.73.1. Hidden reasoning is
+//! The formats belong to Claude Code 2.1.332, Codex 0.171.0 and pi 0.74.2. Hidden reasoning is
 //! left out, and `[image]` stands for an image.
 
 use std::collections::{HashMap, HashSet};
