@@ -222,10 +222,12 @@ pub(crate) fn unexplained(target: &TargetConversation, id: &str) -> Option<Strin
 fn provenance(args: &ShellArgs) -> Provenance {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = shlex::try_join(words.iter().map(|word| &**word)).unwrap_or_default();
+    let host = args.host.map_or("shell", Host::name).to_owned();
     Provenance {
         call: args.id.clone(),
         tool: Some("Bash".to_owned()),
-        server: Some(args.host.map_or("shell", Host::name).to_owned()),
+        server: Some(host.clone()),
+        host: Some(host),
         args: Some(serde_json::json!({ "command": format!("| {command}") }).to_string()),
         ..Provenance::default()
     }

@@ -176,7 +176,7 @@ fn cursor() {
     let text = json!({ "type": "text", "text": long() });
     let mut called = event("postToolUse", "MCP:big", "call_11");
     called["tool_output"] = json!({ "content": [text] }).to_string().into();
-    machine.leaves("cursor", &called, "short");
+    machine.leaves("cursor", &called, "stored");
     let economy = [("CTXFS_HOOKS_REPLACE", "long")];
     let answer = machine.answer_with("cursor", &called, &economy).unwrap();
     let stand_in = &answer["updated_mcp_tool_output"]["content"][0];
