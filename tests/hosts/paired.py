@@ -55,7 +55,7 @@ cp -r precious copy
 touch made
 echo text > made
 tee made < /dev/null
-dd if=/dev/zero of=made count=1
+dd if=/dev/zero of=made count=1 status=none
 ln -s /etc/passwd made
 mkdir -p a/b
 sed -i s/a/b/ short.txt
@@ -101,7 +101,7 @@ class PairedChecks:
             worse += [f"{output.name}: {why}" for why in worsened(output, without, with_it)]
         facts = sum(len(output.facts) for output in played)
         told = f"{sent[0]} characters with {found[0]} of {facts} facts, {sent[1]} with {found[1]} with ctxfs"
-        if worse:
+        if worse or sent[1] > sent[0] or found[1] < found[0]:
             raise Failed(f"{told}; {'; '.join(worse)}")
         return f"{len(played)} outputs: {told}"
 
@@ -177,15 +177,15 @@ def recorded():
 
 
 def worsened(output, without, with_it):
-    """Returns what the model has less of, or pays more for, with ctxfs."""
-    if len(with_it) > len(without) + SLACK:
-        yield f"{len(with_it)} characters instead of {len(without)}"
-    for fact in output.facts:
-        if fact in without and fact not in with_it:
-            yield f"without `{fact}`"
+    """Returns what the model has less of with ctxfs. What it pays counts over all outputs: of a long one that succeeded
+    Claude Code itself shows 2,000 characters and a path, which a stand-in exceeds, and of a failure 10,000."""
+    if any(fact in without for fact in output.facts) and not any(fact in with_it for fact in output.facts):
+        yield "no fact of those that the host shows"
     whole = output.content.decode(errors="replace").strip()
     if whole in without and whole not in with_it:
         yield "lines are hidden that the host shows"
+    if whole in without and len(with_it) > len(without) + SLACK:
+        yield f"{len(with_it)} characters of a whole output instead of {len(without)}"
     if output.exit_code and output.facts and not any(fact in with_it for fact in output.facts):
         yield "no reason of the failure"
 
