@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs::File, path::Path, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::FileType;
 
 use crate::args::{PutFormat, RunArgs, ShellArgs, ShellHost};
 use crate::helper::{KeptOutput, Role};
@@ -57,7 +58,10 @@ pub(crate) fn shell(
     };
     let given = args.conversation.clone().filter(|given| !given.is_empty());
     let args = args.as_run(given.or_else(host));
-    if io::stdout().is_terminal() || io::stderr().is_terminal() {
+    // Nobody reads a stand-in in `/dev/null`, and it would take the place of standard error, too.
+    let is_device = rustix::fs::fstat(rustix::stdio::stdout())
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
+    if is_device || io::stderr().is_terminal() {
         return Ok(BareCommand::of(&args).run(&"", &mut context.printer).into());
     }
     let status = run_command(&args, cli, context)?;
@@ -346,10 +350,13 @@ pub(crate) struct BareCommand {
 
 impl BareCommand {
     /// Returns the command of `ctxfs shell` in arguments that this version does not know.
-    pub(crate) fn in_unknown(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
-        let is_shell = args.nth(1)? == "shell" && !io::stderr().is_terminal();
-        let command: Vec<_> = args.skip_while(|word| word != "--").skip(1).collect();
-        (is_shell && !command.is_empty()).then_some(Self { command, is_quiet: true })
+    pub(crate) fn in_unknown(args: impl Iterator<Item = OsString>) -> Option<Self> {
+        let args: Vec<_> = args.collect();
+        let end = args.iter().position(|word| word == "--")?;
+        let is_shell = args[..end].iter().skip(1).any(|word| word == "shell");
+        let command = args[end + 1..].to_vec();
+        (is_shell && !io::stderr().is_terminal() && !command.is_empty())
+            .then_some(Self { command, is_quiet: true })
     }
 
     fn of(args: &RunArgs) -> Self {

@@ -38,6 +38,9 @@ fn an_operation_on_one_of_many_artifacts_takes_as_many_calls_as_on_one_of_few() 
 fn calls(mode: Mode, count: usize) -> BTreeMap<String, usize> {
     let store = Arc::new(TestStore::new());
     fill(&store.path(), count);
+    // A sweep looks at all outputs.
+    let settings = "[hooks]\nkeep_age = \"off\"\nkeep_store = \"off\"\n";
+    fs::write(store.path().join("ctxfs.toml"), settings).unwrap();
     let mount = TestMount::of(&store, mode, &[]);
     let dir = mount.tool("c");
     // The first look at a conversation reads its manifest.

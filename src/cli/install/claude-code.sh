@@ -20,7 +20,8 @@ set -- "$shell" -c "$1"
 if [ -f "$program" ] && [ -x "$program" ]; then
     # If it cannot be run, one shell ends here, and another goes on.
     trap 'exec "$@"' EXIT
-    shopt -s execfail 2>/dev/null
+    # In other shells `shopt` would be a program of the PATH.
+    [ -z "$BASH_VERSION" ] || shopt -s execfail 2>/dev/null
     exec "$program" shell --host=claude-code ${CLAUDE_CODE_SESSION_ID:+"--conversation=$CLAUDE_CODE_SESSION_ID"} -- "$@"
 fi
 exec "$@"

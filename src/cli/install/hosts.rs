@@ -35,7 +35,7 @@ pub(crate) struct HostFiles {
 impl InstallContext {
     pub(crate) fn new(cli: &Cli, context: &Context) -> anyhow::Result<Self> {
         let environment = context.environment.clone();
-        let settings = context.settings(cli, Vec::new())?;
+        let settings = context.quiet_settings(cli, Vec::new())?;
         let store = settings.store(&environment)?;
         let found = Settings::bare_store(&environment)?;
         let is_given = cli.store.is_some() || environment.settings.contains_key(env::STORE);

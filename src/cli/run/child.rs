@@ -147,14 +147,13 @@ pub(crate) fn start_of(command: &[OsString]) -> Command {
 }
 
 fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, SpawnError> {
-    start.spawn().map_err(|error| match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
-            SpawnError::Machine(error)
+    let lacking = [libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    start.spawn().map_err(|error| {
+        if error.raw_os_error().is_some_and(|code| lacking.contains(&code)) {
+            return SpawnError::Machine(error);
         }
-        _ => {
-            let (text, code) = not_run(command, &error);
-            SpawnError::Command { text, code: code.into() }
-        }
+        let (text, code) = not_run(command, &error);
+        SpawnError::Command { text, code: code.into() }
     })
 }
 
@@ -346,6 +345,7 @@ struct PendingInput {
     at_line_end: bool,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a source of its own")]
 struct ReadySources {
     is_unread: bool,
     outputs: Vec<bool>,

@@ -11,66 +11,68 @@ __ctxfs_aliases=-u
 
 # Succeeds if a filter with these arguments reads its input to the end, and no files.
 function __ctxfs_pipe_is_whole {
-    local flags with long scripts=1 words='' options=1 word
+    local __ctxfs_flags __ctxfs_with __ctxfs_long __ctxfs_scripts=1 __ctxfs_texts='' __ctxfs_options=1 __ctxfs_word
     case $1 in
-    tail) flags='[0-9qvz]*' with=nc long='lines=.*|bytes=.*|quiet|silent|verbose' scripts=0 ;;
+    tail) __ctxfs_flags='[0-9qvz]*' __ctxfs_with=nc __ctxfs_long='lines=.*|bytes=.*|quiet|silent|verbose' __ctxfs_scripts=0 ;;
     grep | egrep | fgrep)
-        flags='[0-9EFGPiyvwxcnbHhosaUT]*' with=ABCe
-        long='(extended|basic|perl)-regexp|fixed-strings|ignore-case|invert-match|word-regexp|line-regexp|count|line-number|only-matching|no-messages|text|line-buffered|colou?r(=.*)?|(after-|before-|)context=.*|regexp=.*'
+        __ctxfs_flags='[0-9EFGPiyvwxcnbHhosaUT]*' __ctxfs_with=ABCe
+        __ctxfs_long='(extended|basic|perl)-regexp|fixed-strings|ignore-case|invert-match|word-regexp|line-regexp|count|line-number|only-matching|no-messages|text|line-buffered|colou?r(=.*)?|(after-|before-|)context=.*|regexp=.*'
         ;;
     rg)
-        flags='[FPUSisvwxcnNoaHI]*' with=ABCe
-        long='fixed-strings|pcre2|multiline|smart-case|case-sensitive|ignore-case|invert-match|word-regexp|line-regexp|count|(no-)?line-number|only-matching|text|no-heading|no-filename|line-buffered|color=.*|(after-|before-|)context=.*|regexp=.*'
+        __ctxfs_flags='[FPUSisvwxcnNoaHI]*' __ctxfs_with=ABCe
+        __ctxfs_long='fixed-strings|pcre2|multiline|smart-case|case-sensitive|ignore-case|invert-match|word-regexp|line-regexp|count|(no-)?line-number|only-matching|text|no-heading|no-filename|line-buffered|color=.*|(after-|before-|)context=.*|regexp=.*'
         ;;
-    sed) flags='[nErsuz]*' with=e long='quiet|silent|regexp-extended|unbuffered|expression=.*' ;;
-    awk) flags= with=Fv long= ;;
+    sed) __ctxfs_flags='[nErsuz]*' __ctxfs_with=e __ctxfs_long='quiet|silent|regexp-extended|unbuffered|expression=.*' ;;
+    awk) __ctxfs_flags= __ctxfs_with=Fv __ctxfs_long= ;;
     esac
     # `tail -n 0` reads nothing.
     [[ $1 != tail || ! " ${*:2} " =~ [nc=\ -]0+\  ]] || return 1
-    local tool=$1 printing=1
+    local __ctxfs_tool=$1 __ctxfs_printing=1
     shift
     while (($#)); do
-        word=$1
+        __ctxfs_word=$1
         shift
-        if ((options)) && [[ $word == -- ]]; then
-            options=0
-        elif ((options)) && [[ $word == --* ]]; then
-            [[ $word =~ ^--($long)$ ]] || return 1
-            case $word in
-            --regexp=* | --expression=*) scripts=0 words+=" $word" ;;
-            --quiet | --silent) printing=0 ;;
+        if ((__ctxfs_options)) && [[ $__ctxfs_word == -- ]]; then
+            __ctxfs_options=0
+        elif ((__ctxfs_options)) && [[ $__ctxfs_word == --* ]]; then
+            [[ $__ctxfs_word =~ ^--($__ctxfs_long)$ ]] || return 1
+            case $__ctxfs_word in
+            --regexp=* | --expression=*) __ctxfs_scripts=0 __ctxfs_texts+=" $__ctxfs_word" ;;
+            --quiet | --silent) __ctxfs_printing=0 ;;
             esac
-        elif ((options)) && [[ $word == -?* ]]; then
-            [[ $word =~ ^-$flags([$with](.*))?$ ]] || return 1
-            [[ $tool != sed || ${word%%e*} != *n* ]] || printing=0
+        elif ((__ctxfs_options)) && [[ $__ctxfs_word == -?* ]]; then
+            [[ $__ctxfs_word =~ ^-$__ctxfs_flags([$__ctxfs_with](.*))?$ ]] || return 1
+            [[ $__ctxfs_tool != sed || ${__ctxfs_word%%e*} != *n* ]] || __ctxfs_printing=0
             if [[ ${BASH_REMATCH[1]-} == ? ]]; then
                 (($#)) || return 1
-                word=${BASH_REMATCH[1]}$1
+                __ctxfs_word=${BASH_REMATCH[1]}$1
                 shift
             else
-                word=${BASH_REMATCH[1]-}
+                __ctxfs_word=${BASH_REMATCH[1]-}
             fi
-            [[ $word != e* ]] || scripts=0 words+=" ${word:1}"
-        elif ((scripts-- > 0)); then
-            words+=" $word"
-            [[ $tool != awk ]] || options=0
+            [[ $__ctxfs_word != e* ]] || __ctxfs_scripts=0 __ctxfs_texts+=" ${__ctxfs_word:1}"
+        elif ((__ctxfs_scripts-- > 0)); then
+            __ctxfs_texts+=" $__ctxfs_word"
+            [[ $__ctxfs_tool != awk ]] || __ctxfs_options=0
         else
             return 1
         fi
     done
-    case $tool in
+    case $__ctxfs_tool in
     tail) ;;
-    sed) ((scripts <= 0 && !printing)) && [[ $words != *[qQ]* ]] ;;
-    awk) ((scripts <= 0)) && [[ ! $words =~ BEGIN|exit|getline|nextfile|system ]] ;;
-    *) ((scripts <= 0)) ;;
+    sed) ((__ctxfs_scripts <= 0 && !__ctxfs_printing)) && [[ $__ctxfs_texts != *[qQ]* ]] ;;
+    awk) ((__ctxfs_scripts <= 0)) && [[ ! $__ctxfs_texts =~ BEGIN|exit|getline|nextfile|system ]] ;;
+    *) ((__ctxfs_scripts <= 0)) ;;
     esac
 }
 
 function __ctxfs_pipe {
     local __ctxfs_tool=(command "$1")
     ! declare -F "__ctxfs_pipe_$1" >/dev/null || __ctxfs_tool=("__ctxfs_pipe_$1")
+    # With few descriptors or a small stack, two more processes could not be started.
     if ((BASH_SUBSHELL == 0)) || [[ ! -p /dev/stdin || ! -p /dev/stdout || -v __ctxfs_from ||
-        ! -x ${__ctxfs_words[0]-} ]] || ! __ctxfs_pipe_is_whole "$@"; then
+        ! -x ${__ctxfs_words[0]-} || $(ulimit -n) -lt 64 || $(ulimit -s) == ? || $(ulimit -s) == ?? ||
+        $(ulimit -s) == ??? ]] || ! __ctxfs_pipe_is_whole "$@"; then
         "${__ctxfs_tool[@]}" "${@:2}"
         return
     fi

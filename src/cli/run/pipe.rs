@@ -208,6 +208,7 @@ pub(crate) fn unexplained(target: &TargetConversation, id: &str) -> Option<Strin
         engine.list_known_artifacts(conversation, |ListedArtifact { path, record, .. }| {
             let command = Title::of(&record.provenance)?.to_string();
             let is_input = record.provenance.call.as_deref() == Some(id)
+                && record.incomplete().is_none()
                 && NEVER_FAILING.iter().any(|filter| command.starts_with(filter));
             is_input.then(|| {
                 format!("`{command}`: {}", engine.options.place(conversation, path).file())

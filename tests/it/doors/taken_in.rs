@@ -130,5 +130,9 @@ fn a_terminals_log_is_the_same_by_run_and_by_the_mount() {
         let (shown, expected) = (text(&shown), text(&super::view(&run, &view)));
         assert_eq!(shown, expected, "{view}");
     }
-    assert_eq!(printed, super::view(&run, &format!("{path}.summary")));
+    // The beginning passes as it arrives, and the stand-in goes on after it.
+    let shown = text(&printed);
+    let (beginning, rest) = shown.split_once("[ctxfs] The output goes on. ").unwrap();
+    assert!(output.starts_with(beginning.as_bytes()) && beginning.len() > 1900, "{shown}");
+    assert!(rest.starts_with("The complete output is stored"), "{shown}");
 }

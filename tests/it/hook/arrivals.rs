@@ -39,8 +39,9 @@ fn searches_are_replaced_where_the_host_cuts_them() {
     let input = json!({ "pattern": "line", "output_mode": "content", "head_limit": 0 });
     let found = |content: &str| json!({ "mode": "content", "numFiles": 0, "filenames": [], "content": content, "numLines": 9 });
     let output = &long()[..20_001];
-    let within = result_of("Grep", &input, &found(&output[..20_000]));
-    machine.leaves("claude-code", &within, "short");
+    let mut within = result_of("Grep", &input, &found(&output[..20_000]));
+    within["tool_use_id"] = "toolu_00".into();
+    machine.leaves("claude-code", &within, "stored");
     let text = replaced(&machine, &result_of("Grep", &input, &found(output)), "content");
     assert!(is_stand_in(&text), "{text}");
     assert_eq!(machine.output("toolu_01.txt"), output.as_bytes());

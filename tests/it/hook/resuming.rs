@@ -85,7 +85,8 @@ fn failures_and_new_outputs_take_turns() {
     }
     put("d", "make new", "2", "one\nERROR: no rule\nERROR: no file\n");
     machine.store.ctxfs("log", &["append", SESSION]).stdin("{\"role\":\"user\"}\n").stdout();
-    let answer = machine.answer("claude-code", &begun("compact")).unwrap();
+    let variables = [("CTXFS_ADVERTISE", "/ctx")];
+    let answer = machine.answer_with("claude-code", &begun("compact"), &variables).unwrap();
     let text = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     let lines: Vec<_> = text.lines().collect();
     assert!(text.len() <= 1000, "{} bytes", text.len());

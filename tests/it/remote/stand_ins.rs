@@ -42,7 +42,8 @@ impl Scene {
 
     fn run(&self, command: Command) -> Vec<u8> {
         let command = self.proxy.environment(command).limit(300);
-        command.env("CTXFS_REDACT", self.redact).stdout()
+        // Without a mount, texts name a command with the store of their host.
+        command.env("CTXFS_REDACT", self.redact).env("CTXFS_ADVERTISE", "/ctx").stdout()
     }
 
     /// Asserts that each view of an output costs at most a request, and that both hosts show the

@@ -106,7 +106,9 @@ fn nothing_in_a_store_ends_a_command() {
             assert!((1..3).contains(&told(&output).lines().count()), "{what}: {output}");
             assert!(!told(&output).contains('\x1b'), "{what}: {output}");
         }
-        let hook = store.ctxfs("hook", &["claude-code"]).stdin(event).limit(60).run();
+        let hook = store.ctxfs("hook", &["claude-code"]).env("CTXFS_HOOKS_MOUNT", "false");
+        let hook = hook.env("XDG_STATE_HOME", store.scratch("state"));
+        let hook = hook.stdin(event).limit(60).run();
         assert!(hook.code == 0 && hook.stderr.is_empty(), "{what}: {hook}");
         if file.is_dir() { fs::remove_dir(&file).unwrap() } else { fs::remove_file(&file).unwrap() }
     }

@@ -111,7 +111,9 @@ impl World {
     fn check_view(&self, name: &str, ask: Ask) {
         let view = format!("c7/artifacts/{name}{}", ask.suffix());
         let text = |host: &Host| {
-            let output = host.store.ctxfs("view", &[&view]).run();
+            // Without a mount, a text names a command with the store of its host.
+            let view = host.store.ctxfs("view", &[&view]).env("CTXFS_ADVERTISE", "/ctx");
+            let output = view.run();
             (output.code == 0).then_some(output.stdout)
         };
         let [first, others @ ..] = self.hosts.each_ref().map(text);
