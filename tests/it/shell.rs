@@ -81,6 +81,31 @@ fn for_economy_a_host_gets_stand_ins_of_what_it_would_show_whole() {
     assert!(printed.starts_with(b"1 lorem") && printed.len() > 8000, "{}", printed.len());
 }
 
+/// Bash refuses the same with the file in `BASH_ENV` as without it.
+#[test]
+fn a_restricted_shell_runs_its_command_itself() {
+    let store = TestStore::new();
+    let dir = store.scratch("restricted");
+    let file = dir.join("ctxfs-shell.bash");
+    fs::write(&file, store.ctxfs("shell", &["--bash-env"]).stdout()).unwrap();
+    let written = dir.join("written");
+    let command = format!("echo no > {}", written.display());
+    let bash = Command::new("bash").without_settings().env("BASH_ENV", &file);
+    let output = bash.args(["-r", "-c", &command]).run();
+    assert!(output.code != 0 && !written.exists(), "{output}");
+}
+
+#[test]
+fn standard_error_passes_where_nobody_reads_standard_output() {
+    let store = TestStore::new();
+    let script =
+        "\"$0\" --store \"$1\" shell -c c7 -- sh -c 'seq 30000; echo late >&2; exit 3' >/dev/null";
+    let program = env!("CARGO_BIN_EXE_ctxfs");
+    let output =
+        Command::new("sh").without_settings().args(["-c", script, program]).arg(store.path()).run();
+    assert_eq!((output.code, &*output.stderr), (3, &b"late\n"[..]), "{output}");
+}
+
 /// The process that starts the commands is the host.
 #[test]
 fn commands_of_one_host_share_a_conversation() {

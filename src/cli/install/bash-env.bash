@@ -47,7 +47,7 @@ __ctxfs_state() {
 
 __ctxfs_run() {
     # A restricted shell runs its command itself.
-    [[ $- != *r* ]] || return
+    ! shopt -q restricted_shell || return
     [[ -n ${BASH_EXECUTION_STRING+set} && -f $__ctxfs_program && -x $__ctxfs_program ]] || return
     local __ctxfs_line=("$BASH") __ctxfs_traps
     if shopt -q login_shell; then

@@ -343,7 +343,9 @@ fn the_conversation_is_kept_before_a_compaction() {
     let compact = || machine.answer("claude-code", &compaction(&machine));
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..4).map(|_| scope.spawn(compact)).collect();
-        all.into_iter().for_each(|one| assert_eq!(one.join().unwrap(), None));
+        for one in all {
+            assert_eq!(one.join().unwrap(), None);
+        }
     });
     compact();
     let stored = messages(&machine);

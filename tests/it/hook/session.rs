@@ -85,7 +85,7 @@ fn secrets_are_masked_where_that_is_asked() {
     for (apply, stored) in [("views", key), ("stored", "[redacted:aws-key]**")] {
         let machine = Machine::new();
         transcript(&machine, &[&format!("use {key}")]);
-        machine.store.user_settings(&format!("redact = \"{apply}\"\n"));
+        machine.store.user_settings(format!("redact = \"{apply}\"\n"));
         let settings = machine.store.user_file();
         let settings = settings.to_str().unwrap();
         let event = event(&machine, "toolu_1");

@@ -14,7 +14,8 @@ fn parted(printed: &[u8]) -> (String, String) {
 }
 
 fn numbers(last: usize) -> String {
-    (1..=last).map(|number| format!("{number}\n")).collect()
+    let numbers: Vec<String> = (1..=last).map(|number| number.to_string()).collect();
+    numbers.join("\n") + "\n"
 }
 
 #[test]

@@ -150,6 +150,20 @@ fn a_setting_turns_it_off() {
     assert_eq!(inputs(&store), [""; 0]);
 }
 
+#[test]
+fn a_filter_filters_whatever_the_command_has_set() {
+    let store = TestStore::new();
+    for (command, expected) in [
+        ("declare -r word=x tool=y; seq 2000 | grep 1999 | wc -l", "1\n"),
+        ("readonly words=1 options=3 flags=1; seq 1500 | tail -1 | cat", "1500\n"),
+        ("ulimit -n 12; seq 2000 | tail -2 | cat", "1999\n2000\n"),
+        ("ulimit -s 64; seq 2000 | tail -1 | cat", "2000\n"),
+    ] {
+        let output = shell(&store, command).run();
+        assert_eq!((output.code, all(&output)), (0, expected.to_owned()), "{command}");
+    }
+}
+
 /// The environment and the file descriptors of a command are those that it has by itself.
 #[test]
 fn programs_know_nothing_of_it() {
@@ -158,7 +172,10 @@ fn programs_know_nothing_of_it() {
                   bash -c 'type tail; ls /proc/self/fd'";
     let with = |theirs: Option<&str>, pipes: &str| {
         let command = shell(&store, script).env("CTXFS_HOOKS_PIPES", pipes);
-        command.with(|inner| drop(theirs.map(|theirs| inner.env("BASH_ENV", theirs)))).run()
+        match theirs {
+            Some(theirs) => command.env("BASH_ENV", theirs).run(),
+            None => command.run(),
+        }
     };
     let theirs = store.scratch("theirs").join("file");
     fs::write(&theirs, "echo theirs\n").unwrap();
