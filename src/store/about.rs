@@ -75,10 +75,6 @@ mod tests {
     use super::*;
     use crate::Store;
 
-    fn known(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
     #[test]
     fn what_is_known_stays_and_the_rest_is_added() {
         let temporary = tempfile::tempdir().unwrap();
@@ -88,6 +84,7 @@ mod tests {
         assert_eq!(of(&conversation), About::default());
         add(&conversation, About::default()).unwrap();
         assert!(!path.exists(), "nothing is known");
+        let known = |text: &str| Some(text.to_owned());
         let first = About { directory: known("/p"), ..About::default() };
         add(&conversation, first).unwrap();
         let later = About { directory: known("/q"), host: known("codex"), prompt: known("fix it") };
