@@ -108,6 +108,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert_eq!(of(&conversation), About::default());
-        assert!(add(&conversation, About { host: known("pi"), ..About::default() }).is_err());
+        assert!(
+            add(&conversation, About { host: Some("pi".to_owned()), ..About::default() }).is_err()
+        );
     }
 }
