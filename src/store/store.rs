@@ -44,7 +44,7 @@ impl Store {
 
     /// Returns true if there is a store at `root`.
     pub fn exists(root: &Path) -> bool {
-        rustix::fs::stat(root.join(layout::VERSION)).is_ok()
+        Dir::open(root).is_ok_and(|dir| dir.stat(layout::VERSION.as_ref()).is_ok())
     }
 
     /// Opens the store as [`Self::open`] does. Calls `made`, for example [`Dir::never_waiting`],
