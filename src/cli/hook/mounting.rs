@@ -20,8 +20,8 @@ const REASON_CHARS: usize = 200;
 
 /// Mounts the store, unless it is mounted at any place. Two hooks at the same time start one mount.
 ///
-/// Fails with the reason if the store cannot be mounted, and if files are in the mountpoint. Succeeds after 0.8 seconds in any case,
-/// because a mount that takes longer still comes.
+/// Fails with the reason if the store cannot be mounted, or if files are in the mountpoint. Succeeds
+/// after 0.8 seconds in any case, because a mount that takes longer still comes.
 pub(super) fn ensure(
     cli: &Cli,
     settings: &Settings,

@@ -71,8 +71,8 @@ function __ctxfs_pipe {
     ! declare -F "__ctxfs_pipe_$1" >/dev/null || __ctxfs_tool=("__ctxfs_pipe_$1")
     # With few descriptors or a small stack, two more processes could not be started.
     if ((BASH_SUBSHELL == 0)) || [[ ! -p /dev/stdin || ! -p /dev/stdout || -v __ctxfs_from ||
-        ! -x ${__ctxfs_words[0]-} || $(ulimit -n) -lt 64 || $(ulimit -s) == ? || $(ulimit -s) == ?? ||
-        $(ulimit -s) == ??? ]] || ! __ctxfs_pipe_is_whole "$@"; then
+        ! -x ${__ctxfs_words[0]-} ]] || ! __ctxfs_pipe_is_whole "$@" ||
+        [[ ! $(ulimit -n; ulimit -s) =~ ^[0-9]{3,}$'\n'([0-9]{4,}|unlimited)$ ]]; then
         "${__ctxfs_tool[@]}" "${@:2}"
         return
     fi
