@@ -11,6 +11,7 @@ mod gateway;
 mod install;
 mod remote;
 mod sealing;
+mod shell;
 mod sound;
 mod stops;
 

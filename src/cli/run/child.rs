@@ -394,6 +394,8 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         self.take_outputs(&ready.outputs)?;
         if ready.is_unread {
             self.child.outputs.retain(|(stream, _)| *stream == OutputStream::Stderr);
+            // What standard error brings is still read, if by another reader.
+            rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
         }
         Ok(())
     }

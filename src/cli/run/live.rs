@@ -58,19 +58,20 @@ fn first_chars(bytes: &[u8], most: usize) -> (usize, usize) {
 }
 
 /// Writes `shown`, the masked form of held bytes, from the offset `from` on. Each part goes to the
-/// stream from which it came.
+/// stream from which it came, also if the other stream has no reader.
 pub(crate) fn print(held: &HeldOutput, shown: &[u8], from: usize) -> io::Result<()> {
-    let mut at = 0;
+    let (mut at, mut printed) = (0, Ok(()));
     for (stream, length) in held.parts() {
         let part = at.max(from)..(at + length).min(shown.len());
         at += length;
         let Some(part) = shown.get(part).filter(|part| !part.is_empty()) else { continue };
-        match stream {
+        let written = match stream {
             OutputStream::Stdout => write(&mut io::stdout().lock(), part),
             OutputStream::Stderr => write(&mut io::stderr().lock(), part),
-        }?;
+        };
+        printed = printed.and(written);
     }
-    Ok(())
+    printed
 }
 
 fn write(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {

@@ -17,6 +17,7 @@ use std::{borrow::Cow, env, sync::Arc, thread};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::args::ShellArgs;
@@ -138,6 +139,11 @@ const UNREAD: u8 = 141;
 /// Ends with 141 if no process reads standard output, and otherwise with 0, also if nothing can be
 /// stored. The line about errors is printed only if standard error is the pipe `inode`.
 pub(crate) fn run(args: &ShellArgs, inode: u64, cli: &Cli, context: &Context) -> ExitCode {
+    // A signal to the filter, as in `kill $!`, ends the shell that the filter runs in.
+    let _refused = set_parent_process_death_signal(Some(Signal::KILL));
+    if args.above.is_some_and(|above| getppid().map(Pid::as_raw_pid) != Some(above)) {
+        return ExitCode::from(UNREAD);
+    }
     let (from, to) = (inherited(3), inherited(4));
     let is_unread = Arc::new(AtomicBool::new(false));
     let unread = Arc::clone(&is_unread);

@@ -164,6 +164,49 @@ fn a_filter_filters_whatever_the_command_has_set() {
     }
 }
 
+#[test]
+fn what_the_command_defines_and_traps_changes_nothing() {
+    let store = TestStore::new();
+    let builtins = "command declare local exec exit wait shift return set eval trap ulimit shopt";
+    let functions: String =
+        builtins.split(' ').map(|name| format!("function {name} {{ echo mine; }}; ")).collect();
+    for command in [
+        &*format!("{functions} seq 2000 | tail -1 | cat; seq 2000 | grep -c 1 | cat"),
+        "set -E; trap 'echo ERR $?' ERR; seq 2000 | grep x | cat; grep x /dev/null; echo $?",
+        "set -E; trap 'echo ERR $?' ERR; seq 2000 | grep x; (grep x /dev/null; echo after)",
+        "set -o pipefail -e; trap 'echo ERR $?' ERR; seq 2000 | grep x | cat; echo not here",
+        "set -k; seq 2000 | tail -1 | cat; seq 2000 | grep -c 1",
+        "trap '' PIPE; seq 99999 2>&- | grep 1 2>&- | head -1; echo ${PIPESTATUS[@]}",
+        "seq 2000 | tail -1 | { trap '' TERM; cat; }; trap 'echo bye' EXIT; seq 2000 | tail -1",
+        "export -f tail 2>&-; bash -c 'seq 2000 | tail -1 | cat; type -t tail >&-'",
+    ] {
+        let without = Command::new("bash").args(["-c", command]).run();
+        let with = of_host(&store, "gemini-cli", command).run();
+        assert_eq!((with.code, &with.stdout), (without.code, &without.stdout), "{command}\n{with}");
+    }
+}
+
+/// A filter in the background ends by a signal to it, and what writes to it ends, too.
+#[test]
+fn a_signal_to_a_filter_ends_it() {
+    let store = TestStore::new();
+    for signal in ["TERM", "KILL", "HUP"] {
+        let command = format!(
+            "{{ echo $BASHPID >&3; while echo y; do sleep 0.02; done; }} 3>pid | grep x & \
+             sleep 0.5; kill -{signal} $!; wait $!; echo $?; \
+             for i in {{1..500}}; do kill -0 $(<pid) || break; sleep 0.02; done 2>&-; echo $((i < 500))"
+        );
+        let run = |command: Command| {
+            let dir = store.scratch(signal);
+            command.current_dir(&dir).run()
+        };
+        let without = run(Command::new("bash").args(["-c", &command]));
+        let with = run(shell(&store, &command));
+        assert_eq!(with.stdout, without.stdout, "{with}\n{without}");
+        assert!(with.stdout.ends_with(b"\n1\n"), "{with}");
+    }
+}
+
 /// The environment and the file descriptors of a command are those that it has by itself.
 #[test]
 fn programs_know_nothing_of_it() {
