@@ -208,6 +208,24 @@ fn without_ctxfs_commands_run_by_themselves() {
     check();
 }
 
+/// The program of the prefix is a script of `sh`, to which another shell's builtin is a program.
+#[test]
+fn no_program_of_the_path_is_run_before_the_command() {
+    let home = Home::new();
+    home.install(&["claude-code"]).stdout();
+    for name in ["shopt", "bash", "sh", "trap", "exec", "set", "ctxfs", "command", "builtin"] {
+        let planted = home.write(&format!("planted/{name}"), "#!/bin/sh\necho planted >&2\n");
+        fs::set_permissions(&planted, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", home.path("planted").display(), env!("PATH"));
+    let settings: Value = serde_json::from_str(&home.read(SETTINGS)).unwrap();
+    let program = settings["env"][PREFIX].as_str().unwrap();
+    let command = Command::new(program).without_settings().arg(of_model("seq 9 | tail -1"));
+    let command = home.in_home(command).env("AI_AGENT", AGENT).env("SHELL", "/bin/bash");
+    let output = command.env("CLAUDE_CODE_SESSION_ID", "s1").env("PATH", path).run();
+    assert_eq!((&*output.stdout, &*output.stderr), (&b"9\n"[..], &b""[..]), "{output}");
+}
+
 /// A host without an adapter has the variable in its own environment, as has the shell above it.
 #[test]
 fn any_host_that_runs_bash() {

@@ -71,6 +71,27 @@ fn nobody_reads() {
     assert_eq!(output.stdout, b"y\n0\n", "{output}");
 }
 
+/// When standard output has lost its reader, standard error still arrives, with its length as by
+/// itself, or as a stand-in.
+#[test]
+fn one_stream_loses_its_reader() {
+    let store = TestStore::new();
+    for lines in [5, 900, 9000] {
+        let command = format!("echo out; sleep 0.2; seq {lines} >&2; echo out; sleep 0.2; exit 3");
+        let script = "\"$@\" | head -c 1 >/dev/null; echo ${PIPESTATUS[0]}";
+        let words = ["-c", script, "bash"];
+        let bare = Command::new("sh").args(["-c", &command]).below("bash", &words).run();
+        let with = shell(&store, "x", &[], &["sh", "-c", &command]).below("bash", &words).run();
+        assert_eq!(with.stdout, bare.stdout, "{lines}");
+        if lines < 9000 {
+            assert_eq!(with.stderr, bare.stderr, "{lines}");
+        } else {
+            let told = String::from_utf8_lossy(&with.stderr);
+            assert!(told.starts_with("1\n2\n") && told.contains("\n[ctxfs] The output"), "{told}");
+        }
+    }
+}
+
 #[test]
 fn the_command_inherits_what_it_would() {
     let store = TestStore::new();
