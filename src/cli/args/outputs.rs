@@ -12,7 +12,7 @@ use crate::{SettingKey, args::hosts::parse_host, env, hooks::Host, settings::Set
 pub(crate) struct ReaderArgs {
     /// Mountpoint as the reader sees it, for paths in the text.
     ///
-    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
+    /// Default: where this store is mounted. If it is not mounted, the text says `ctxfs view PATH`.
     #[arg(long, value_name = "PREFIX")]
     advertise: Option<String>,
 }
