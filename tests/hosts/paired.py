@@ -157,8 +157,12 @@ class PairedChecks:
                 return Said([profile.shell("cat short.txt")])
 
             scene = profile.play(*map(step, COMMANDS), last)
-            sent = [VARIES.sub("#", "\n".join(expected.strings(turn.result))) for turn in scene.turns]
-            return list(zip(sent, changes[1:]))
+            return list(zip([lines_of(turn.result) for turn in scene.turns], changes[1:]))
+
+
+def lines_of(result):
+    """Returns the lines that the model is sent, sorted: those of two streams come in any order."""
+    return sorted(VARIES.sub("#", "\n".join(expected.strings(result))).splitlines())
 
 
 def recorded():

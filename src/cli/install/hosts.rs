@@ -215,11 +215,12 @@ fn targets(
             vec![target(path, may_read(paths)), target(file("plugins/ctxfs.js"), plugin)]
         }
         Host::GeminiCli => {
-            let mut entries = hooks(GEMINI_CLI, &GEMINI_DIALECT);
-            let path = &["tools", "allowed"];
-            let views = views(paths).map(|view| format!("run_shell_command({view})"));
-            entries.extend(views.map(|text| JsonEntry::Text(TextEntry { path, text })));
-            vec![target(file("settings.json"), SettingsContent::Json(entries))]
+            let entries = SettingsContent::Json(hooks(GEMINI_CLI, &GEMINI_DIALECT));
+            let rule = || SettingsContent::Whole(gemini_rule(paths));
+            // The host reads no rules of a project.
+            let is_user = scope == SettingsScope::User;
+            let rule = is_user.then(|| target(file("policies/ctxfs.toml"), rule()));
+            rule.into_iter().chain([target(file("settings.json"), entries)]).collect()
         }
         Host::Copilot => {
             let mut entries = hooks(COPILOT, &COPILOT_DIALECT);
@@ -288,6 +289,18 @@ fn hooks(
 // Returns the only directory in the store that commands in the sandbox may write.
 fn outputs(store: &str) -> String {
     format!("{store}/context")
+}
+
+// Returns a rule with the lowest priority of the user's rules. An entry `run_shell_command(...)` in
+// `tools.allowed` would make the host refuse all other commands.
+fn gemini_rule(paths: &NamedPaths) -> String {
+    // Strings of JSON are strings of TOML.
+    let views = serde_json::Value::from(views(paths).collect::<Vec<_>>());
+    format!(
+        "# The command that shows outputs of ctxfs: {OWNED}, and replaced by it.\n[[rule]]\n\
+         toolName = \"run_shell_command\"\ncommandPrefix = {views}\ndecision = \"allow\"\n\
+         priority = 1\n"
+    )
 }
 
 fn may_read(paths: &NamedPaths) -> SettingsContent {

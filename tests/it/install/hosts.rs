@@ -103,9 +103,16 @@ fn gemini_cli() {
             "AfterTool": of(Some("run_shell_command|mcp_.*")),
             "SessionStart": of(None),
         },
-        "tools": { "allowed": views().map(|view| format!("run_shell_command({view})")) },
     });
     assert_eq!(parsed(&home, ".gemini/settings.json"), wanted);
+    let policy: toml::Table = home.read(".gemini/policies/ctxfs.toml").parse().unwrap();
+    let mut rule = toml::toml! {
+        toolName = "run_shell_command"
+        decision = "allow"
+        priority = 1
+    };
+    rule.insert("commandPrefix".to_owned(), views().to_vec().into());
+    assert_eq!(policy["rule"], toml::Value::Array(vec![rule.into()]));
 }
 
 #[test]
