@@ -55,6 +55,9 @@ pub(crate) use crate::settings::{SettingKey, Settings};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    if let Some(code) = run::run_by_name() {
+        return code;
+    }
     system::survive_file_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -5,9 +5,9 @@
 //! process continues the logs ([`keep_output`]).
 
 mod child;
+mod filter;
 mod live;
 mod output;
-mod pipe;
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -25,16 +25,18 @@ use crate::helper::{KeptOutput, Role};
 use crate::output::{Printer, is_closed, refused};
 use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
 use crate::run::child::{CaughtSignals, Child, CommandEnd, EventLoop, SpawnError, UserTerminal};
+use crate::run::filter::FilterLinks;
 use crate::run::live::LiveBeginning;
 use crate::run::output::{
     ClosedOutput, CommandLogs, CommandOutput, Destination, HandedLogs, HeldOutput, HostRule,
     OpenOutput, OutputRule, OutputStream,
 };
-use crate::run::pipe::PipeFunctions;
 use crate::{Cli, Context, SettingKey, hook, page_link};
 use ctxfs_core::model::{Limits, Owner, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 use ctxfs_store::running_process;
+
+pub(crate) use crate::run::filter::run_by_name;
 
 pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let code = child::code(run_command(args, cli, context)?);
@@ -48,9 +50,6 @@ pub(crate) fn shell(
     cli: &Cli,
     context: &mut Context,
 ) -> anyhow::Result<ExitCode> {
-    if let Some(inode) = args.pipe {
-        return Ok(pipe::run(args, inode, cli, context));
-    }
     let host = || {
         let parent = rustix::process::getppid()?.as_raw_pid();
         let Owner { pid, started } = running_process(parent.cast_unsigned())?;
@@ -101,18 +100,17 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
     };
     let mut output = CommandOutput::new(logs, rule, destination);
     let started = Instant::now();
-    let functions = args
+    let links = args
         .shell
         .filter(|_| pipes)
-        .map(|ShellHost(host)| PipeFunctions::new(host, &id, target, cli));
-    let CommandEnd { status, left } =
-        match execute(args, is_apart, functions.as_ref(), &mut output)? {
-            Ok(ended) => ended,
-            Err(error) => {
-                let code = BareCommand::of(args).run(&error, &mut context.printer);
-                return Ok(child::exit_status(code));
-            }
-        };
+        .and_then(|ShellHost(host)| FilterLinks::new(host, &id, target, cli, &context.environment));
+    let CommandEnd { status, left } = match execute(args, is_apart, links.as_ref(), &mut output)? {
+        Ok(ended) => ended,
+        Err(error) => {
+            let code = BareCommand::of(args).run(&error, &mut context.printer);
+            return Ok(child::exit_status(code));
+        }
+    };
     let code = child::code(status);
     let newer = Provenance {
         exit_code: Some(code),
@@ -134,8 +132,7 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
         target.note_about(host.and_then(|rule| rule.host));
     }
     let replace = replace(args, host, &closed, &limits, code);
-    let is_unexplained =
-        functions.is_some() && (1..128).contains(&code) && !closed.held.names_error();
+    let is_unexplained = links.is_some() && (1..128).contains(&code) && !closed.held.names_error();
     let above = &*std::mem::take(&mut closed.passed);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen, above };
     // The exit status is that of the command, even if the stand-in cannot be printed.
@@ -144,7 +141,7 @@ fn run_command(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Resu
     {
         context.printer.failure(&error.into());
     }
-    if let Some(line) = is_unexplained.then(|| pipe::unexplained(target, &id)).flatten() {
+    if let Some(line) = is_unexplained.then(|| filter::unexplained(target, &id)).flatten() {
         context.printer.message(&line);
     }
     Ok(status)
@@ -278,7 +275,7 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
 fn execute(
     args: &RunArgs,
     is_apart: bool,
-    functions: Option<&PipeFunctions>,
+    links: Option<&FilterLinks>,
     output: &mut CommandOutput<'_>,
 ) -> io::Result<io::Result<CommandEnd>> {
     // Signals are caught before the command starts, so that none is lost.
@@ -291,7 +288,7 @@ fn execute(
         Child::on_terminal(&args.command, &user_terminal)
     } else {
         let is_shell = args.shell.is_some();
-        Child::on_pipes(&args.command, args.split || is_apart, is_shell, functions)
+        Child::on_pipes(&args.command, args.split || is_apart, is_shell, links)
     };
     match spawned {
         Ok(child) => EventLoop::new(child, signals, user_terminal, output).run().map(Ok),

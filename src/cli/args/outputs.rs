@@ -286,14 +286,6 @@ pub(crate) struct ShellArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    // Passes the input and output of a filter in such a command; see `run::pipe`.
-    #[arg(long, value_name = "INODE", hide = true)]
-    pub(crate) pipe: Option<u64>,
-
-    // The process that starts `--pipe`, which ends with it.
-    #[arg(long, value_name = "PID", hide = true)]
-    pub(crate) above: Option<i32>,
-
     /// Print the file to name in `BASH_ENV`: bash reads it before a command, and has `ctxfs shell`
     /// run the command.
     #[arg(long, conflicts_with_all = ["conversation", "id"])]

@@ -25,8 +25,8 @@ use signal_hook::consts::{
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::WithOrigin};
 
+use crate::run::filter::{FilterLinks, LinkedStart};
 use crate::run::output::{CommandOutput, OpenOutput, OutputStream};
-use crate::run::pipe::PipeFunctions;
 
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
@@ -49,6 +49,8 @@ pub(crate) struct Child {
     // True if the command is killed with this process, and nobody reads its output once standard
     // output has no reader.
     ends_with_us: bool,
+    // What filters of the command know it by.
+    _memory: Option<std::fs::File>,
 }
 
 impl Child {
@@ -58,7 +60,7 @@ impl Child {
         command: &[OsString],
         split: bool,
         ends_with_us: bool,
-        functions: Option<&PipeFunctions>,
+        links: Option<&FilterLinks>,
     ) -> Result<Self, SpawnError> {
         let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
@@ -70,11 +72,13 @@ impl Child {
         let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
         let outputs = std::iter::once(reader).map(output(OutputStream::Stdout));
         let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
-        let with_functions = functions.and_then(|functions| functions.start(command, &error).ok());
-        let (mut start, _definitions) = match with_functions {
-            Some((start, definitions)) => (start, Some(definitions)),
-            None => (start_of(command), None),
-        };
+        let (mut start, _definitions, memory) =
+            match links.and_then(|links| links.start(command, &error).ok()) {
+                Some(LinkedStart { command, definitions, memory }) => {
+                    (command, Some(definitions), Some(memory))
+                }
+                None => (start_of(command), None, None),
+            };
         start.stdout(writer).stderr(error);
         if ends_with_us {
             before_exec(&mut start, || {
@@ -84,7 +88,7 @@ impl Child {
             });
         }
         let process = spawn(start, command)?;
-        Ok(Self { process, ended: None, outputs, terminal: None, ends_with_us })
+        Ok(Self { process, ended: None, outputs, terminal: None, ends_with_us, _memory: memory })
     }
 
     pub(crate) fn on_terminal(
@@ -101,7 +105,7 @@ impl Child {
         });
         let outputs = vec![(OutputStream::Stdout, copy(&ours)?)];
         let (process, terminal) = (spawn(start, command)?, Some(ours));
-        Ok(Self { process, ended: None, outputs, terminal, ends_with_us: false })
+        Ok(Self { process, ended: None, outputs, terminal, ends_with_us: false, _memory: None })
     }
 
     pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
@@ -188,7 +192,7 @@ fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
 
 // Calls `begin` in the new process, which must make system calls alone.
 #[expect(unsafe_code, reason = "what happens between fork and exec is unsafe to say")]
-fn before_exec(start: &mut Command, begin: fn() -> rustix::io::Result<()>) {
+pub(crate) fn before_exec(start: &mut Command, begin: fn() -> rustix::io::Result<()>) {
     // SAFETY: `begin` makes at most two system calls, allocates no memory and takes no lock.
     unsafe { start.pre_exec(move || Ok(begin()?)) };
 }
@@ -277,7 +281,7 @@ impl CaughtSignals {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
         write.set_nonblocking(true)?;
-        let ignored = ignored_signals();
+        let ignored = ignored_signals(getpid().as_raw_pid());
         let caught = CAUGHT
             .into_iter()
             .filter(|number| *number == SIGCHLD || ignored >> (number - 1) & 1 == 0);
@@ -289,9 +293,10 @@ impl CaughtSignals {
     }
 }
 
-// Returns the set of ignored signals, one bit each. The command inherits them, as below `nohup`.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// Returns the set of signals that a process ignores, one bit each. The programs that it starts
+/// inherit them, as below `nohup`.
+pub(crate) fn ignored_signals(process: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }

@@ -54,6 +54,7 @@ impl TestStore {
     /// Returns `ctxfs --store STORE COMMAND ARGUMENTS`.
     pub(crate) fn ctxfs(&self, command: &str, arguments: &[&str]) -> Command {
         let program = Command::ctxfs().with_settings_of(self);
+        let program = program.env("XDG_STATE_HOME", self.dir.path().join("state"));
         program.arg("--store").arg(self.path()).arg(command).args(arguments)
     }
 
