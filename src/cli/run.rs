@@ -24,7 +24,9 @@ use crate::args::{PutFormat, RunArgs, ShellArgs, ShellHost};
 use crate::helper::{KeptOutput, Role};
 use crate::output::{Printer, is_closed, refused};
 use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
-use crate::run::child::{CaughtSignals, Child, CommandEnd, EventLoop, SpawnError, UserTerminal};
+use crate::run::child::{
+    CaughtSignals, Child, CommandEnd, CommandStart, EventLoop, SpawnError, UserTerminal,
+};
 use crate::run::filter::FilterLinks;
 use crate::run::live::LiveBeginning;
 use crate::run::output::{
@@ -288,7 +290,10 @@ fn execute(
         Child::on_terminal(&args.command, &user_terminal)
     } else {
         let is_shell = args.shell.is_some();
-        Child::on_pipes(&args.command, args.split || is_apart, is_shell, links)
+        Child::on_pipes(&args.command, args.split || is_apart, is_shell, |stderr| {
+            let linked = links.and_then(|links| links.start(&args.command, stderr).ok());
+            linked.unwrap_or_else(|| CommandStart::of(&args.command))
+        })
     };
     match spawned {
         Ok(child) => EventLoop::new(child, signals, user_terminal, output).run().map(Ok),

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{self, Command, ExitStatus};
 use std::time::{Duration, Instant};
-use std::{ffi::OsString, os::unix::net::UnixStream};
+use std::{ffi::OsString, fs::File, os::unix::net::UnixStream};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{
@@ -25,7 +25,6 @@ use signal_hook::consts::{
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::WithOrigin};
 
-use crate::run::filter::{FilterLinks, LinkedStart};
 use crate::run::output::{CommandOutput, OpenOutput, OutputStream};
 
 const NOT_FOUND: u8 = 127;
@@ -50,17 +49,31 @@ pub(crate) struct Child {
     // output has no reader.
     ends_with_us: bool,
     // What filters of the command know it by.
-    _memory: Option<std::fs::File>,
+    _memory: Option<File>,
+}
+
+/// A command as it is started, a pipe that has to stay open until then, and a file that has to stay
+/// open until the command has ended.
+pub(crate) struct CommandStart {
+    pub(crate) command: Command,
+    pub(crate) read_first: Option<PipeReader>,
+    pub(crate) memory: Option<File>,
+}
+
+impl CommandStart {
+    pub(crate) fn of(command: &[OsString]) -> Self {
+        Self { command: start_of(command), read_first: None, memory: None }
+    }
 }
 
 impl Child {
     /// Starts a command. With `ends_with_us`, it is killed if this process is, and its output is
-    /// closed once standard output has no reader. A shell gets the `functions`.
+    /// closed once standard output has no reader. `prepare` gets the standard error of the command.
     pub(crate) fn on_pipes(
         command: &[OsString],
         split: bool,
         ends_with_us: bool,
-        links: Option<&FilterLinks>,
+        prepare: impl FnOnce(BorrowedFd<'_>) -> CommandStart,
     ) -> Result<Self, SpawnError> {
         let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
@@ -72,13 +85,8 @@ impl Child {
         let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
         let outputs = std::iter::once(reader).map(output(OutputStream::Stdout));
         let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
-        let (mut start, _definitions, memory) =
-            match links.and_then(|links| links.start(command, &error).ok()) {
-                Some(LinkedStart { command, definitions, memory }) => {
-                    (command, Some(definitions), Some(memory))
-                }
-                None => (start_of(command), None, None),
-            };
+        let CommandStart { command: mut start, read_first: _first, memory } =
+            prepare(error.as_fd());
         start.stdout(writer).stderr(error);
         if ends_with_us {
             before_exec(&mut start, || {

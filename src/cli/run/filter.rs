@@ -13,11 +13,10 @@ mod passing;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::{env, io};
+use std::{env, io, io::Write as _};
 
 use rustix::fs::{Access, FileType, access, fstat};
 use rustix::process::{Pid, Resource, Signal, getppid, getrlimit, set_parent_process_death_signal};
@@ -27,10 +26,11 @@ use rustix::thread::set_name;
 use crate::run::child::{self, before_exec, ignored_signals};
 use crate::run::filter::arguments::{FILTERS, reads_all};
 use crate::run::filter::keeping::InputKeeper;
+use crate::run::filter::links::identity;
 use crate::run::filter::passing::FilterPipes;
 
 pub(crate) use crate::run::filter::keeping::unexplained;
-pub(crate) use crate::run::filter::links::{FilterLinks, LinkedStart};
+pub(crate) use crate::run::filter::links::FilterLinks;
 
 const SIGPIPE: i32 = Signal::PIPE.as_raw();
 const NOT_FOUND: u8 = 127;
@@ -57,7 +57,7 @@ pub(crate) fn run_by_name() -> Option<ExitCode> {
         start
     } else {
         // The words of bash, whose search finds this program.
-        eprintln!("bash: line 1: {name}: command not found");
+        let _told = writeln!(io::stderr(), "bash: line 1: {name}: command not found");
         return Some(NOT_FOUND.into());
     };
     start.args(&arguments);
@@ -72,11 +72,15 @@ pub(crate) fn run_by_name() -> Option<ExitCode> {
     }
     if ignores {
         before_exec(&mut start, || {
-            ignore_sigpipe();
+            #[expect(unsafe_code, reason = "nothing else sets a signal to be ignored there")]
+            // SAFETY: `signal` may be called between fork and exec, and this sets no handler.
+            unsafe {
+                libc::signal(SIGPIPE, libc::SIG_IGN)
+            };
             Ok(())
         });
     }
-    eprintln!("{name}: {}", start.exec());
+    let _told = writeln!(io::stderr(), "{name}: {}", start.exec());
     Some(NOT_FOUND.into())
 }
 
@@ -90,10 +94,6 @@ fn program(name: &str) -> Option<PathBuf> {
             Some(identity(&found)) != own && access(file, Access::EXEC_OK).is_ok()
         })
     })
-}
-
-fn identity(file: &fs::Metadata) -> (u64, u64) {
-    (file.dev(), file.ino())
 }
 
 // Returns what stores the input, if it all passes through a pipe, and below a `ctxfs shell`.
@@ -114,7 +114,7 @@ fn keeper(name: &'static str, arguments: &[OsString]) -> Option<InputKeeper> {
         && is_pipe(stdout())
         && reads_all(name, texts?.into_iter())
         && limits.into_iter().all(has_room);
-    is_kept.then(|| links::shell_above())?.map(|shell| InputKeeper::new(shell, name, arguments))
+    is_kept.then(links::shell_above)?.map(|shell| InputKeeper::new(shell, name, arguments))
 }
 
 // Fails if the filter cannot be started so. Nothing of the input has been read then.
@@ -137,13 +137,4 @@ fn run_between(start: &mut Command, name: &str, keeper: InputKeeper) -> io::Resu
         child::end_by(signal);
     }
     Ok(u8::try_from(child::code(status)).unwrap_or(u8::MAX).into())
-}
-
-#[expect(
-    unsafe_code,
-    reason = "no crate of the project sets a signal to be ignored between fork and exec"
-)]
-fn ignore_sigpipe() {
-    // SAFETY: `signal` is safe to call between fork and exec, and this sets no handler.
-    unsafe { libc::signal(SIGPIPE, libc::SIG_IGN) };
 }

@@ -168,8 +168,8 @@ fn a_filter_filters_whatever_the_command_has_set() {
 fn what_the_command_sets_defines_and_traps_changes_nothing() {
     let store = TestStore::new();
     let builtins = "command declare local exec exit wait shift return set eval trap ulimit shopt";
-    let functions: String =
-        builtins.split(' ').map(|name| format!("function {name} {{ echo mine; }}; ")).collect();
+    let functions = builtins.replace(' ', " { echo mine; }; function ");
+    let functions = format!("function {functions} {{ echo mine; }};");
     for command in [
         &*format!("{functions} seq 2000 | tail -1 | cat; seq 2000 | grep -c 1 | cat"),
         "set -E; trap 'echo ERR $?' ERR; seq 2000 | grep x | cat; grep x /dev/null; echo $?",
@@ -195,6 +195,7 @@ fn what_the_command_sets_defines_and_traps_changes_nothing() {
         "{ sleep 0.5; echo hi; } | tail -1 & sleep 0.2; kill -STOP $!; sleep 0.6; echo stopped; kill -CONT $!; wait",
         "(sleep 0.4; echo hi) | { trap 'echo U' TERM; tail -1; echo $?; } & sleep 0.2; kill -TERM $!; wait $!; echo $?",
         "yes | rg y | head -2; echo ${PIPESTATUS[@]}",
+        "seq 2000 | tail -1; rm -rf $XDG_STATE_HOME; seq 2000 | tail -2; seq 2000 | (tail -3)",
     ] {
         let without = Command::new("bash").args(["-c", command]).run();
         let with = of_host(&store, "gemini-cli", command).run();

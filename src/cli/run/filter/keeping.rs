@@ -38,7 +38,8 @@ pub(crate) struct InputKeeper {
     is_tail: bool,
     inode: u64,
     input: Stream,
-    shown: Stream,
+    /// The bytes that the filter has written.
+    pub(crate) shown: Stream,
     storing: Option<Storing>,
     is_refused: bool,
     /// True if bytes that the filter has written were not read by any process.
@@ -65,7 +66,7 @@ impl InputKeeper {
         let ShellAbove { mut words, inode } = shell;
         words.extend(["--".into(), name.into()]);
         words.extend_from_slice(arguments);
-        let (input, shown) = (Stream::default(), Stream::default());
+        let (input, shown) = (Stream::new(HELD), Stream::new(SHOWN));
         let is_tail = name == "tail";
         Self {
             words,
@@ -82,7 +83,7 @@ impl InputKeeper {
     /// Takes bytes that the filter gets.
     pub(crate) fn take_input(&mut self, bytes: &[u8]) {
         let held = self.input.held.len();
-        self.input.add(bytes, HELD);
+        self.input.add(bytes);
         if self.input.is_whole() {
             return;
         }
@@ -92,11 +93,6 @@ impl InputKeeper {
             self.give(Block::Input(first));
         }
         self.give(Block::Input(bytes.to_vec()));
-    }
-
-    /// Takes bytes that the filter has written.
-    pub(crate) fn take_output(&mut self, bytes: &[u8]) {
-        self.shown.add(bytes, SHOWN);
     }
 
     /// Stores the input of a filter that has ended, and prints the line about dropped errors.
@@ -216,17 +212,21 @@ fn provenance(args: &ShellArgs) -> Provenance {
 }
 
 /// The beginning of what passes through a pipe, and its length.
-#[derive(Default)]
-struct Stream {
+pub(crate) struct Stream {
     held: Vec<u8>,
+    // Nothing more is held from so many bytes on.
+    most: usize,
     length: OutputLength,
     ends_in_line: bool,
 }
 
 impl Stream {
-    // Holds `bytes` if fewer than `most` bytes are held.
-    fn add(&mut self, bytes: &[u8], most: usize) {
-        if self.is_whole() && self.held.len() < most {
+    fn new(most: usize) -> Self {
+        Self { held: Vec::new(), most, length: OutputLength::default(), ends_in_line: false }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        if self.is_whole() && self.held.len() < self.most {
             self.held.extend_from_slice(bytes);
         }
         self.length.add(bytes);

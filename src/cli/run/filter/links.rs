@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, PipeReader, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf, absolute};
 use std::process::Command;
 
@@ -15,8 +17,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::hooks::Host;
 use crate::put::TargetConversation;
+use crate::run::child::CommandStart;
 use crate::run::filter::arguments::FILTERS;
-use crate::run::filter::identity;
 use crate::{Cli, Environment, places};
 
 const BASH_ENV: &str = "BASH_ENV";
@@ -49,14 +51,6 @@ pub(crate) struct ShellAbove {
     pub(crate) inode: u64,
 }
 
-/// Bash as it is started, the pipe that it reads first, and the file by which filters find the
-/// process that has it open.
-pub(crate) struct LinkedStart {
-    pub(crate) command: Command,
-    pub(crate) definitions: PipeReader,
-    pub(crate) memory: File,
-}
-
 impl FilterLinks {
     /// Returns the links for a command whose inputs are stored in `target`, under names that begin
     /// with `id`. Returns `None` without a place for links.
@@ -83,7 +77,11 @@ impl FilterLinks {
 
     /// Returns the start of `command` with the links. `stderr` is the standard error of the shell.
     /// Fails if no bash runs the command, or none that reads `BASH_ENV` and says nothing of it.
-    pub(crate) fn start(&self, command: &[OsString], stderr: impl AsFd) -> io::Result<LinkedStart> {
+    pub(crate) fn start(
+        &self,
+        command: &[OsString],
+        stderr: impl AsFd,
+    ) -> io::Result<CommandStart> {
         let [shell, options @ .., last] = command else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -125,16 +123,18 @@ impl FilterLinks {
         for path in self.linked()? {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let path = quoted(&path.to_string_lossy()).map_err(io::Error::other)?;
-            text += &format!("builtin hash -p {path} {name}\n");
+            let _infallible = writeln!(text, "builtin hash -p {path} {name}");
         }
-        text += &format!("}} 2>/dev/null\nexec {fd}<&-\n{theirs}");
+        // Without the program, bash searches again.
+        let _infallible =
+            write!(text, "builtin shopt -s checkhash\n}} 2>/dev/null\nexec {fd}<&-\n{theirs}");
         writer.write_all(text.as_bytes())?;
         let mut memory = File::from(memfd_create(MEMORY, MemfdFlags::CLOEXEC)?);
         let inode = fstat(stderr)?.st_ino.to_string();
         let words = [&inode].into_iter().chain(&self.words);
         let words: Vec<&str> = words.map(String::as_str).collect();
         memory.write_all(words.join("\0").as_bytes())?;
-        Ok(LinkedStart { command: start, definitions: reader, memory })
+        Ok(CommandStart { command: start, read_first: Some(reader), memory: Some(memory) })
     }
 
     // Creates links that are missing or lead to another program. Returns the links to filters that
@@ -194,6 +194,11 @@ pub(crate) fn shell_above() -> Option<ShellAbove> {
         pid = parent.trim().parse().ok().filter(|parent| *parent > 0)?;
     }
     None
+}
+
+/// Returns what tells a file from all others.
+pub(crate) fn identity(file: &fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 fn words_of(process: &Path) -> Option<ShellAbove> {

@@ -84,7 +84,7 @@ impl FilterPipes {
             {
                 match self.output.read(from)? {
                     Some([]) => self.from = None,
-                    Some(bytes) => keeper.take_output(bytes),
+                    Some(bytes) => keeper.shown.add(bytes),
                     None => {}
                 }
             }
