@@ -15,6 +15,7 @@ use crate::hooks::{
     Replaced, Shelf,
 };
 use crate::put::TargetConversation;
+use crate::run::link_filters;
 use crate::{Cli, Context, Environment, SettingKey, Settings, places};
 use ctxfs_core::model::{Limits, LimitsByTool as _};
 use ctxfs_store::{About, about};
@@ -117,6 +118,10 @@ impl Shelf for HookShelf<'_> {
 
     fn mount(&self) -> Option<String> {
         let environment = &self.context.environment;
+        if self.settings.is_on(SettingKey::HooksPipes) {
+            // A command in a sandbox cannot make them.
+            drop(link_filters(environment));
+        }
         if !self.settings.is_on(SettingKey::HooksMount) {
             return None;
         }

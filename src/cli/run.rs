@@ -38,7 +38,7 @@ use ctxfs_core::model::{Limits, Owner, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 use ctxfs_store::running_process;
 
-pub(crate) use crate::run::filter::run_by_name;
+pub(crate) use crate::run::filter::{link_filters, run_by_name};
 
 pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let code = child::code(run_command(args, cli, context)?);

@@ -30,7 +30,7 @@ use crate::run::filter::links::identity;
 use crate::run::filter::passing::FilterPipes;
 
 pub(crate) use crate::run::filter::keeping::unexplained;
-pub(crate) use crate::run::filter::links::FilterLinks;
+pub(crate) use crate::run::filter::links::{FilterLinks, link_filters};
 
 const SIGPIPE: i32 = Signal::PIPE.as_raw();
 const NOT_FOUND: u8 = 127;

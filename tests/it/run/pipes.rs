@@ -204,6 +204,26 @@ fn what_the_command_sets_defines_and_traps_changes_nothing() {
     }
 }
 
+/// A command in a sandbox cannot make the links.
+#[test]
+fn the_start_of_a_session_makes_the_links() {
+    let store = TestStore::new();
+    let state = store.scratch("state");
+    let event = r#"{"hook_event_name":"SessionStart","session_id":"s1","source":"startup"}"#;
+    let hook = store.ctxfs("hook", &["codex"]).env("XDG_STATE_HOME", &state).stdin(event);
+    hook.env("CTXFS_HOOKS_MOUNT", "false").stdout();
+    let links = state.join("ctxfs/filters");
+    assert_eq!(
+        fs::read_link(links.join("tail")).unwrap().to_str(),
+        Some(env!("CARGO_BIN_EXE_ctxfs"))
+    );
+    let before = fs::symlink_metadata(links.join("tail")).unwrap().modified().unwrap();
+    let command = shell(&store, "seq 2000 | tail -1").env("XDG_STATE_HOME", &state);
+    assert_eq!(command.stdout(), b"2000\n");
+    let after = fs::symlink_metadata(links.join("tail")).unwrap().modified().unwrap();
+    assert_eq!((inputs(&store).len(), after), (1, before));
+}
+
 /// A filter in the background ends by a signal to it, and what writes to it ends, too.
 #[test]
 fn a_signal_to_a_filter_ends_it() {

@@ -39,7 +39,7 @@ const GENERATIONS: usize = 64;
 /// aliases come first.
 pub(crate) struct FilterLinks {
     host: Option<Host>,
-    dir: PathBuf,
+    links: Vec<PathBuf>,
     words: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct ShellAbove {
 
 impl FilterLinks {
     /// Returns the links for a command whose inputs are stored in `target`, under names that begin
-    /// with `id`. Returns `None` without a place for links.
+    /// with `id`. Returns `None` if there are no links and none can be made.
     pub(crate) fn new(
         host: Option<Host>,
         id: &str,
@@ -61,7 +61,7 @@ impl FilterLinks {
         cli: &Cli,
         environment: &Environment,
     ) -> Option<Self> {
-        let dir = places::state_dir(environment)?.join("filters");
+        let links = link_filters(environment).ok()?;
         let path = |path| absolute(path).unwrap_or_default().to_string_lossy().into_owned();
         let words = [
             Some("ctxfs".to_owned()),
@@ -72,7 +72,7 @@ impl FilterLinks {
             Some(format!("--id={id}")),
             host.map(|host| format!("--host={host}")),
         ];
-        Some(Self { host, dir, words: words.into_iter().flatten().collect() })
+        Some(Self { host, links, words: words.into_iter().flatten().collect() })
     }
 
     /// Returns the start of `command` with the links. `stderr` is the standard error of the shell.
@@ -104,7 +104,8 @@ impl FilterLinks {
             start.arg(format!(
                 "{before} && {{ \\builtin . {file} || true; }} 2>/dev/null{EVAL}{after}"
             ));
-            let dir = quoted(&self.dir.to_string_lossy()).map_err(io::Error::other)?;
+            let dir = self.links.first().and_then(|link| link.parent()).unwrap_or(Path::new("/"));
+            let dir = quoted(&dir.to_string_lossy()).map_err(io::Error::other)?;
             format!("printf -v __ctxfs_dir %q {dir}\n{FUNCTIONS}")
         } else {
             start.arg(last).env(BASH_ENV, &file);
@@ -120,7 +121,7 @@ impl FilterLinks {
             }
         };
         let mut text = "{\n".to_owned();
-        for path in self.linked()? {
+        for path in &self.links {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let path = quoted(&path.to_string_lossy()).map_err(io::Error::other)?;
             let _infallible = writeln!(text, "builtin hash -p {path} {name}");
@@ -136,26 +137,27 @@ impl FilterLinks {
         memory.write_all(words.join("\0").as_bytes())?;
         Ok(CommandStart { command: start, read_first: Some(reader), memory: Some(memory) })
     }
+}
 
-    // Creates links that are missing or lead to another program. Returns the links to filters that
-    // are there.
-    fn linked(&self) -> io::Result<Vec<PathBuf>> {
-        let program = env::current_exe()?;
-        let path = env::var_os("PATH").unwrap_or_default();
-        let is_there = |name: &&str| env::split_paths(&path).any(|dir| dir.join(name).is_file());
-        let mut links = Vec::new();
-        for name in FILTERS.into_iter().filter(is_there) {
-            let link = self.dir.join(name);
-            if fs::read_link(&link).ok().as_ref() != Some(&program) {
-                fs::create_dir_all(&self.dir)?;
-                let fresh = self.dir.join(format!(".{name}-{}", std::process::id()));
-                std::os::unix::fs::symlink(&program, &fresh)?;
-                fs::rename(&fresh, &link)?;
-            }
-            links.push(link);
+/// Creates links that are missing or lead to another program, in the user's state directory. Returns
+/// the links to filters that are there.
+pub(crate) fn link_filters(environment: &Environment) -> io::Result<Vec<PathBuf>> {
+    let dir = places::state_dir(environment).ok_or(io::ErrorKind::NotFound)?.join("filters");
+    let program = env::current_exe()?;
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &&str| env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let mut links = Vec::new();
+    for name in FILTERS.into_iter().filter(is_there) {
+        let link = dir.join(name);
+        if fs::read_link(&link).ok().as_ref() != Some(&program) {
+            fs::create_dir_all(&dir)?;
+            let fresh = dir.join(format!(".{name}-{}", std::process::id()));
+            std::os::unix::fs::symlink(&program, &fresh)?;
+            fs::rename(&fresh, &link)?;
         }
-        Ok(links)
+        links.push(link);
     }
+    Ok(links)
 }
 
 // Returns true for the options before a command with which bash reads `BASH_ENV`.
