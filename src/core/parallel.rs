@@ -186,6 +186,11 @@ impl<T> OrderedPass<T> {
         expired: &dyn Fn() -> bool,
     ) -> Option<T> {
         let mut schedule = self.schedule.lock();
+        // Also asked where other threads are always ahead.
+        if MutexGuard::unlocked(&mut schedule, expired) {
+            schedule.late = true;
+            self.changed.notify_all();
+        }
         loop {
             if let Some(result) = self.take_first(&mut schedule) {
                 return Some(result);
