@@ -98,9 +98,8 @@ def with_own(capabilities):
 
 def tools(direct, through):
     rows = lambda outcome: outcome["result"]["tools"]
-    plain = lambda row: {key: value for key, value in row.items() if key != "outputSchema"}
     is_own = lambda row: row["name"].startswith("context_") or row["name"] == "tool_output"
-    same("tools", [plain(row) for row in rows(direct)], [row for row in rows(through) if not is_own(row)])
+    same("tools", rows(direct), [row for row in rows(through) if not is_own(row)])
     if (own := sum(map(is_own, rows(through)))) != OWN_TOOLS:
         raise Failed(f"{own} context tools")
 
@@ -130,8 +129,11 @@ def call(what, direct, through, store):
     stored = [(store / "context" / uri_path(link)).read_bytes().decode() for link in links]
     if missing := [text for text in texts if text not in stored and text not in map(text_of, content)]:
         raise Failed(f"{what}: what is stored is not the text: {missing[0][:200]!r}")
-    if len(json.dumps(through)) > MOST_SHOWN:
-        raise Failed(f"{what}: {len(json.dumps(through))} bytes are shown")
+    # Scripts read the structure, and models the rest.
+    structure = lambda outcome: outcome["result"].get("structuredContent")
+    same(f"the structure of {what}", structure(direct), structure(through))
+    if (shown := len(json.dumps(without(["structuredContent"], through)))) > MOST_SHOWN:
+        raise Failed(f"{what}: {shown} bytes are shown")
 
 
 def uri_path(link):

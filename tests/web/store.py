@@ -25,7 +25,10 @@ class Store:
     def ctxfs(self, *words, content=b"", codes=(0,)):
         """Returns what a command of ctxfs prints, as bytes."""
         argv = [str(self.program), "--store", str(self.path), *map(str, words)]
-        ended = subprocess.run(argv, input=content, env=self.environment, capture_output=True, timeout=COMMAND)
+        # Texts and pages are the same on each machine.
+        environment = {**self.environment, "CTXFS_ADVERTISE": "/ctx"}
+        ended = subprocess.run(
+            argv, input=content, env=environment, cwd="/", capture_output=True, timeout=COMMAND)
         if ended.returncode not in codes:
             raise Failed(
                 f"{' '.join(argv)[:300]}: exit {ended.returncode}: {ended.stderr.decode(errors='replace')[-600:]}"
