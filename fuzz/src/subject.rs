@@ -1,7 +1,7 @@
 //! An artifact in memory, made of arbitrary bytes.
 
 use ctxfs_core::materialize::{Analyzer, strip_escapes};
-use ctxfs_core::model::{Analysis, Limits, NoFilters, Place, Record, RelPath, Subject};
+use ctxfs_core::model::{Analysis, Earlier, Limits, NoFilters, Place, Record, RelPath, Subject};
 use ctxfs_view::{RenderError, View, render};
 
 const PATH: &str = "artifacts/tool/9f3k.txt";
@@ -58,6 +58,7 @@ impl Artifact {
             same_name: &[],
             redacts: None,
             filters: &NoFilters,
+            earlier: Earlier::None,
         };
         let mut out = Vec::new();
         match render(view, &subject, &|| false, &mut out) {

@@ -50,7 +50,7 @@ pub fn answer(
     machine: &Machine,
     shelf: &dyn Shelf,
 ) -> Result<Answer, HookError> {
-    let keeper = keeper::OutputKeeper::new(host, shelf);
+    let keeper = keeper::OutputKeeper::new(host, session::directory(event, machine), shelf);
     let answer = of_host(host, event, machine, &keeper).map_err(|error| match error {
         HookError::Json(error) => HookError::Event { host, error },
         other => other,

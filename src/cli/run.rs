@@ -15,7 +15,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use std::{ffi::OsString, fs::File, path::Path, thread};
+use std::{env, ffi::OsString, fs::File, path::Path, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::FileType;
@@ -269,6 +269,7 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
         server: Some(args.server.clone()),
         args: Some(serde_json::json!({ "command": command }).to_string()),
         host: args.shell.map(|_| args.server.clone()),
+        directory: env::current_dir().ok().map(|path| path.to_string_lossy().into_owned()),
         ..Provenance::default()
     }
 }

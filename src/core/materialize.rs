@@ -54,7 +54,7 @@ use crate::model::{Analysis, Content, Encoding, Errors, Sections, Unlike};
 use crate::parallel::{self, Task};
 
 pub use crate::materialize::failure::{COMPARISON, ErrorMatch, SIDE, bare, error_lines};
-pub use crate::materialize::likeness::LikenessHasher;
+pub use crate::materialize::likeness::{LikenessHasher, exact};
 pub use crate::materialize::pattern::Pattern;
 pub use crate::materialize::plain::{strip_escapes, text_ranges};
 pub use crate::materialize::plain_text::{Checkpoints, PlainText};

@@ -8,6 +8,7 @@ mod limits;
 mod name;
 mod place;
 mod record;
+mod since;
 pub mod text;
 pub mod visible;
 
@@ -16,7 +17,7 @@ pub use crate::model::analysis::{
     Sections, Shortcuts, TriedView, Trouble, TroubleRecord, Unlike,
 };
 pub use crate::model::content::{
-    Content, Feed, FilterOutcome, Filters, LinesBefore, NoFilters, REDACTION_BYTES,
+    Content, Earlier, Feed, FilterOutcome, Filters, LinesBefore, NoFilters, REDACTION_BYTES,
     RedactingWriter, Redactor, Subject, place_before_line, read_pieces, view_bytes,
 };
 pub use crate::model::counts::{
@@ -35,3 +36,4 @@ pub use crate::model::place::{ContextRef, Place, Root, handle, readings, shell_w
 pub use crate::model::record::{
     ArtifactState, Far, LocalFile, Owner, Provenance, Record, Removal, Stage, ViewSizes,
 };
+pub use crate::model::since::{Change, Since};

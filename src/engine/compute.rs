@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::sync::mpsc;
 use crate::{
     Base, BaseText, Callback, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result,
-    VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show,
+    VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show, since,
 };
 use ctxfs_core::model::Content as _;
 use ctxfs_view::{RenderCost, View};
@@ -59,7 +59,8 @@ impl Computed {
 }
 
 impl Recipe {
-    /// Returns the version of the file that this recipe makes from a text or a directory.
+    /// Returns the version of the file that this recipe makes from a text or a directory, or the part
+    /// of it that depends on another output than the file of `base`.
     ///
     /// The version of a search or of the manifest changes with every change below the directory. If
     /// `asks` is true, first fetches the outputs that other hosts have published. For other recipes
@@ -70,7 +71,8 @@ impl Recipe {
             Base::Text(text) => {
                 return Ok(Version { changes: text.work(|work| work.late), ..Version::default() });
             }
-            Base::Nothing | Base::File(_) | Base::Door(_) => return Ok(Version::default()),
+            Base::File(source) => return since::version(engine, self, source),
+            Base::Nothing | Base::Door(_) => return Ok(Version::default()),
         };
         if asks
             && engine.options.other_hosts.is_some()

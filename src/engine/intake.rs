@@ -4,15 +4,20 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use crate::{
-    Engine, EngineError, MaskedForm, Reservation, Result, RoomRequest, StoredOutput,
-    fitting_below_cap, fitting_on_disk, io_error_number, over_quota, reason_of_loss, reserve_file,
-    reserve_part,
+    Engine, EngineError, MaskedForm, OutputParts, Reservation, Result, RoomRequest, ShownOutput,
+    StoredOutput, fitting_below_cap, fitting_on_disk, io_error_number, over_quota, reason_of_loss,
+    reserve_file, reserve_part,
 };
-use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
-use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
+use ctxfs_core::model::{
+    Analysis, ArtifactState, Change, Component, Folder, NoFilters, Provenance, Record, RelPath,
+    Since,
+};
+use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, earlier_run, whole_blocks};
+use ctxfs_view::{COMPARED_BYTES, change, run_key};
 
 /// An output to take in.
 ///
@@ -57,6 +62,16 @@ pub struct Intake<'a> {
     is_counted: bool,
 }
 
+impl OutputName {
+    // The stream of a command that has a log for each.
+    fn stream(&self) -> &'static str {
+        let Self::Stream(name) = self else { return "" };
+        let name = name.as_os_str().as_bytes();
+        let is_of = |stream: &&str| name.ends_with(format!(".{stream}.log").as_bytes());
+        ["stdout", "stderr"].into_iter().find(is_of).unwrap_or_default()
+    }
+}
+
 impl Engine {
     /// Starts the intake of an output, within the cap, the quota and the free space on disk.
     pub fn intake(
@@ -73,7 +88,8 @@ impl Engine {
             // reason why it is empty.
             None => Reservation::default(),
         };
-        let provenance = self.secrets.provenance_to_store(output.provenance);
+        let mut provenance = self.secrets.provenance_to_store(output.provenance);
+        provenance.run = run_key(&provenance, output.name.stream());
         let mut artifact = match &output.name {
             OutputName::Call(call) => {
                 ArtifactWriter::create_for_call(conversation, Folder::Tool, call, provenance)
@@ -203,7 +219,19 @@ impl<'a> Intake<'a> {
         // `finish` notes a failure in `failed`.
         let _finished = self.finish();
         let Self { engine, conversation, sink, failed, loss: _, is_counted } = self;
-        let artifact = sink.into_inner().artifact;
+        let mut artifact = sink.into_inner().artifact;
+        let state = match failed.as_ref().or(why.as_ref()) {
+            Some(why) => ArtifactState::Incomplete(why.clone()),
+            None => ArtifactState::Sealed,
+        };
+        artifact.note_since(|record, analysis| {
+            let record = Record { state, size: analysis.bytes, ..record.clone() };
+            let since = since_last_run(engine, &conversation, record, analysis);
+            since.unwrap_or_else(|error| {
+                tracing::debug!(%error, "an output was not compared with that of the last run");
+                None
+            })
+        });
         let Completed { record, is_new } = match failed.or(why) {
             Some(why) => artifact.seal_incomplete(&why)?,
             None => artifact.seal()?,
@@ -475,6 +503,47 @@ impl Overflow {
         artifact.replace_end(head, &[mark.as_bytes(), end].concat())?;
         Ok(Some(missing))
     }
+}
+
+/// Compares an output that is about to be recorded with the output of the last run of its command.
+/// Returns `None` if there was none.
+fn since_last_run(
+    engine: &Engine,
+    conversation: &Conversation,
+    record: Record,
+    analysis: &Analysis,
+) -> Result<Option<Since>> {
+    let Some(run) = record.provenance.run.as_deref() else { return Ok(None) };
+    let found = earlier_run(conversation, run, record.created)?;
+    let Some((run, earlier)) = found else { return Ok(None) };
+    let since = Since {
+        run,
+        path: earlier.path.clone(),
+        ago: record.created.abs_diff(earlier.created),
+        generation: record.generation,
+        change: Change::Other,
+    };
+    let is_same = earlier.size == analysis.bytes && earlier.digest() == Some(&analysis.digest);
+    let is_far = earlier.far.as_ref().is_some_and(|far| !far.here);
+    let change = if is_same {
+        Change::Same
+    } else if is_far || earlier.size.max(analysis.bytes) > COMPARED_BYTES {
+        Change::Other
+    } else {
+        let path = RelPath::from_text(&record.path)?;
+        let content = conversation.open_artifact(&path)?;
+        let place = engine.options.place(conversation.id(), &path);
+        let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
+        let analysis = Arc::new(analysis.clone());
+        let parts = OutputParts { content, analysis, record, place, limits };
+        let own = ShownOutput::new(parts, engine.options.redaction.as_ref())?;
+        let earlier = StoredOutput::open(engine, conversation, earlier, true)?;
+        let ShownOutput { file, secrets, .. } = earlier.shown();
+        file.with_subject(secrets, &NoFilters, |earlier| {
+            own.file.with_subject(&own.secrets, &NoFilters, |subject| change(earlier, subject))
+        })?
+    };
+    Ok(Some(Since { change, ..since }))
 }
 
 fn failure(error: &io::Error) -> String {

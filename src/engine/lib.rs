@@ -42,6 +42,7 @@ mod seal;
 mod search;
 mod shares;
 mod show;
+mod since;
 mod snapshot;
 mod source;
 mod space;
@@ -101,9 +102,10 @@ pub(crate) use open_file::{FileContent, FileRef, Identity};
 pub(crate) use others::{others_at, others_of};
 pub(crate) use patience::{allow_slow, may_wait, to_the_end};
 pub(crate) use quota::{Quotas, RoomRequest};
-pub(crate) use redaction::{FileFacts, Secrets, ShownFile};
+pub(crate) use redaction::{EarlierFile, FileFacts, Secrets, ShownFile};
 pub(crate) use retention::Retention;
 pub(crate) use show::view_sizes;
+pub(crate) use since::EarlierOutput;
 pub(crate) use snapshot::{Snapshot, basis_of_sizes};
 pub(crate) use source::{LiveFiles, facts_number, is_message_log, keyed_hash};
 pub(crate) use space::{
@@ -115,5 +117,6 @@ pub(crate) use text::{TextCache, recent_cache, text_cache};
 pub(crate) use tracker::{
     Analyses, AnalysisGoal, AnalysisSoFar, ByteState, KeptAnalyses, STEP, Tracker, sniff,
 };
+pub(crate) use tree::stored_source;
 pub(crate) use watches::Watches;
 pub(crate) use workers::{BackgroundThread, QUICK_INPUT, WorkerPool};

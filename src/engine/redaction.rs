@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ctxfs_core::materialize::json::{KEY_CHARS, KEY_CUT};
 use ctxfs_core::model::{
-    Analysis, Content, Filters, Json, Limits, LimitsByTool, Place, Provenance, Record,
+    Analysis, Content, Earlier, Filters, Json, Limits, LimitsByTool, Place, Provenance, Record,
     RedactingWriter as _, Redactor, Subject,
 };
 use ctxfs_core::redact::{Masked, MaskingWriter, SecretRules};
@@ -29,11 +29,13 @@ impl Redaction {
             server,
             args,
             mime,
+            directory,
             host: _,
+            run: _,
             exit_code: _,
             duration_ms: _,
         } = provenance;
-        for text in [call, agent, agent_type, tool, server, args, mime] {
+        for text in [call, agent, agent_type, tool, server, args, mime, directory] {
             *text = text.take().map(|text| self.rules.mask_text(&text));
         }
     }
@@ -226,7 +228,15 @@ pub(crate) struct ShownFile<'a> {
     pub(crate) content: Box<dyn Content + 'a>,
     pub(crate) analysis: Arc<Analysis>,
     pub(crate) facts: FileFacts,
+    pub(crate) earlier: Option<EarlierFile>,
     has_secrets: bool,
+}
+
+/// The earlier output with which a view compares a file, or the reason why it cannot be read. `run`
+/// is the number of its run, if it is a run of the same command.
+pub(crate) enum EarlierFile {
+    Missing(String),
+    Output { run: Option<u64>, file: Box<ShownFile<'static>> },
 }
 
 impl<'a> ShownFile<'a> {
@@ -239,7 +249,7 @@ impl<'a> ShownFile<'a> {
     ) -> Self {
         let (mut analysis, mut facts) = (analysis, facts);
         secrets.mask_facts(&mut facts.record, &mut analysis);
-        Self { content, analysis, facts, has_secrets: true }
+        Self { content, analysis, facts, earlier: None, has_secrets: true }
     }
 
     pub(crate) fn of_masked(
@@ -257,10 +267,40 @@ impl<'a> ShownFile<'a> {
         filters: &dyn Filters,
         show: impl FnOnce(&Subject<'_>) -> T,
     ) -> T {
+        let masked = self.masked(secrets);
+        let earlier = match &self.earlier {
+            Some(EarlierFile::Output { file, .. }) => file.masked(secrets),
+            _ => None,
+        };
+        let output;
+        let earlier = match &self.earlier {
+            None => Earlier::None,
+            Some(EarlierFile::Missing(why)) => Earlier::Missing(why),
+            Some(EarlierFile::Output { run, file }) => {
+                output = file.subject(earlier.as_ref(), (secrets, filters), Earlier::None);
+                Earlier::Output { run: *run, output: &output }
+            }
+        };
+        show(&self.subject(masked.as_ref(), (secrets, filters), earlier))
+    }
+
+    fn masked<'s>(&'s self, secrets: &'s Secrets) -> Option<Masked<'s>> {
+        secrets.masked(&*self.content).filter(|_| self.has_secrets)
+    }
+
+    fn subject<'s>(
+        &'s self,
+        masked: Option<&'s Masked<'s>>,
+        (secrets, filters): (&'s Secrets, &'s dyn Filters),
+        earlier: Earlier<'s>,
+    ) -> Subject<'s> {
         let FileFacts { record, place, limits, same_name } = &self.facts;
-        let masked = secrets.masked(&*self.content).filter(|_| self.has_secrets);
-        show(&Subject {
-            content: masked.as_ref().map_or(&*self.content, |masked| masked),
+        let content: &dyn Content = match masked {
+            Some(masked) => masked,
+            None => &*self.content,
+        };
+        Subject {
+            content,
             analysis: &self.analysis,
             record,
             place,
@@ -268,6 +308,7 @@ impl<'a> ShownFile<'a> {
             same_name,
             redacts: secrets.redactor(),
             filters,
-        })
+            earlier,
+        }
     }
 }

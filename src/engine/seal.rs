@@ -1,4 +1,6 @@
 //! Sealing: masking, analysing and recording an artifact after its last writer has closed it.
+//! Sealing makes no view. Once there is time, a last step records the sizes of the views that
+//! directories list.
 //!
 //! Secrets are masked in place before the artifact is recorded as sealed. A mask has the same
 //! length as its secret. Before it is masked, a secret is on the disk as it was written.
@@ -21,6 +23,7 @@ use ctxfs_core::model::{
 };
 use ctxfs_core::redact::{BLOCK, SecretRules, masks, settled};
 use ctxfs_store::{Artifact, provenance_of, stat_file};
+use ctxfs_view::run_key;
 
 /// Pause before the next attempt to seal a file that may still be written through a mapping.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
@@ -58,12 +61,14 @@ pub trait SealedFile {
 ///
 /// - `Recorded`: the artifact is recorded as sealed, and further steps complete its analysis
 /// - `Again`: another step follows
+/// - `Idle`: another step follows once nothing else is due
 /// - `Later`: another step follows after a pause
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SealStep {
     Done,
     Recorded,
     Again,
+    Idle,
     Later(Duration),
 }
 
@@ -76,8 +81,8 @@ struct Sealing<'a> {
 
 impl Source {
     /// Takes the next step in sealing the file: analyses what a writer has written so far, masks
-    /// some secrets of a closed file, records it as sealed, or continues the analysis of a recorded
-    /// artifact. The record includes the analysis if one step completes it.
+    /// some secrets of a closed file, records it as sealed, continues the analysis of a recorded
+    /// artifact, or measures its views. The record includes the analysis if one step completes it.
     pub fn seal(&self, engine: &Engine, door: &dyn SealedFile) -> Result<SealStep> {
         let Self::File(file) = self else { return Ok(SealStep::Done) };
         let sealing = Sealing { engine, file, door, ending: door.is_ending() };
@@ -145,7 +150,7 @@ impl Sealing<'_> {
         let is_whole = analysis.is_some();
         Ok(match self.record(&open, (rewrites, stat.local_file()), analysis)? {
             false => SealStep::Later(CHANGED_RETRY),
-            true if is_whole => SealStep::Done,
+            true if is_whole => SealStep::Idle,
             true => SealStep::Recorded,
         })
     }
@@ -176,7 +181,6 @@ impl Sealing<'_> {
     ) -> Result<bool> {
         let Self { engine, file, ending, .. } = *self;
         let provenance = provenance_of(open)?;
-        let mut sizes = analysis.as_ref().and_then(|_| view_sizes(engine, file, open));
         let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
         let (mut tool, mut changed) = (None, false);
         let mut change = |life: &mut dyn FileLife, mut record: Record| {
@@ -194,10 +198,11 @@ impl Sealing<'_> {
                 record.state = ArtifactState::Sealed;
             }
             record.provenance.update(&provenance);
+            record.provenance.run = run_key(&record.provenance, "");
             tool = record.provenance.tool_name();
             let once = record.once || engine.options.write_once;
-            let (analysis, view_sizes) = (analysis.take().filter(|_| !changed), sizes.take());
-            Some(Record { file: Some(local), owner: None, analysis, view_sizes, once, ..record })
+            let (file, analysis) = (Some(local), analysis.take().filter(|_| !changed));
+            Some(Record { file, owner: None, analysis, view_sizes: None, once, ..record })
         };
         self.door.record(&mut change, true)?;
         if changed && !ending {
@@ -213,12 +218,23 @@ impl Sealing<'_> {
     }
 
     /// Continues the analysis of a sealed artifact by one step. Records the analysis when it is
-    /// complete.
+    /// complete. If it is recorded, records the sizes of the views that directories list.
     fn complete(&self) -> Result<SealStep> {
         let Self { engine, file, door, .. } = *self;
         let Some(open) = door.open()? else { return Ok(SealStep::Later(MAPPED_RETRY)) };
         let (state, clock) = (file.state(), engine.store.clock());
         let (rewrites, _) = state.rewrites(&open, clock)?;
+        let Some((id, path)) = file.place() else { return Ok(SealStep::Done) };
+        let record = engine.conversation(&id)?.record(&path)?;
+        if record.is_some_and(|record| record.analysis.is_some()) {
+            let mut sizes = view_sizes(engine, file, &open);
+            let mut change = |life: &mut dyn FileLife, record: Record| {
+                let is_same = !life.is_unsealed() && life.bytes().rewrites() == rewrites;
+                sizes.take().filter(|_| is_same).map(|it| Record { view_sizes: Some(it), ..record })
+            };
+            door.record(&mut change, false)?;
+            return Ok(SealStep::Done);
+        }
         // If the analysis state was evicted in the meantime, it would be evicted again. This call
         // therefore continues to the end.
         let was_pushed_out = state.tracker.read(Analyzer::seen) == 0;

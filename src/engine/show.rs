@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::deadline::deadline;
 use crate::sync::thread;
 use crate::{
-    AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, Engine, EngineError, FileContent,
-    FileFacts, FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile,
-    Snapshot, Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline,
-    facts_number, others_at, others_of, sniff,
+    AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, EarlierFile, EarlierOutput,
+    Engine, EngineError, FileContent, FileFacts, FileId, Identity, OpenFile, QUICK_INPUT,
+    ReadLimit, Recipe, Result, ShownFile, Snapshot, Source, Spool, Timed, Version, ViewText,
+    basis_of_sizes, extended_deadline, facts_number, others_at, others_of, sniff,
 };
 use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{
@@ -67,7 +67,8 @@ pub(crate) fn show_view(
     again: bool,
 ) -> Result<ViewText> {
     let snapshot = source.snapshot(engine)?;
-    if again && of.version != snapshot.version(engine)? {
+    let other = of.recipe.version(engine, &of.base, false)?;
+    if again && of.version != snapshot.version(engine)?.with(&other) {
         return Err(EngineError::Stale);
     }
     let may_go_on = !again && view.shows_beginning();
@@ -161,14 +162,10 @@ fn show_away(engine: &Engine, shown: &FileView<'_>, error: &EngineError) -> Resu
     Ok(engine.held_text(&text, Some(snapshot.at.0.clone()))?.with_whole(false))
 }
 
-fn show_content(
-    engine: &Engine,
-    shown: &mut FileView<'_>,
-    mut facts: FileFacts,
-) -> Result<ViewText> {
+fn show_content(engine: &Engine, shown: &mut FileView<'_>, facts: FileFacts) -> Result<ViewText> {
     let limit = ReadLimit::new(engine.options.view_deadline);
     let expired = deadline(engine.options.view_deadline);
-    let (content, analysis) = match content(engine, shown, &mut facts, (&expired, &limit)) {
+    let file = match shown_file(engine, shown, facts, (&expired, &limit)) {
         Err(EngineError::Io(error)) if limit.ended(&error) => {
             Counters::add(&engine.counters.views_out_of_time, 1);
             shown.snapshot.source.note_change();
@@ -176,7 +173,6 @@ fn show_content(
         }
         found => found?,
     };
-    let file = ShownFile::new(&engine.secrets, content, analysis, facts);
     file.with_subject(&engine.secrets, &engine.filters, |subject| {
         write_view(engine, shown, subject, &limit)
     })
@@ -218,13 +214,47 @@ fn with_subject_of<T>(
 ) -> Result<T> {
     let of = &Computed::new(Recipe::View(view.clone().shared()), Base::Nothing, Version::default());
     let mut shown = FileView::new(of, view, source.snapshot(engine)?);
-    let mut facts = shown.facts(engine)?;
+    let facts = shown.facts(engine)?;
     let conversation = Some(shown.snapshot.at.0.clone());
     let _used = source.state().tracker.in_use(&engine.kept_analyses, conversation);
     let limit = ReadLimit::new(engine.options.view_deadline);
-    let (content, analysis) = content(engine, &mut shown, &mut facts, (expired, &limit))?;
-    let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
+    let shown = shown_file(engine, &mut shown, facts, (expired, &limit))?;
     Ok(shown.with_subject(&engine.secrets, &engine.filters, show))
+}
+
+const NOT_READABLE: &str = "the earlier output is not shown: its permissions let fewer users read it \
+                            than those of this output";
+
+/// Returns a file as a view sees it, with the earlier output if the view compares with one.
+fn shown_file(
+    engine: &Engine,
+    shown: &mut FileView<'_>,
+    mut facts: FileFacts,
+    limits: (&dyn Fn() -> bool, &Arc<ReadLimit>),
+) -> Result<ShownFile<'static>> {
+    let earlier = EarlierOutput::find(engine, shown.view, &shown.snapshot.at, &facts.record)?;
+    let (content, analysis) = content(engine, shown, &mut facts, limits)?;
+    let mut file = ShownFile::new(&engine.secrets, content, analysis, facts);
+    if let Some(EarlierOutput { run, source }) = earlier {
+        let read = || {
+            let (own, earlier) = (shown.snapshot.stat, source.snapshot(engine)?);
+            if !earlier.stat.is_readable_by_readers_of(&own) {
+                return Ok(EarlierFile::Missing(NOT_READABLE.to_owned()));
+            }
+            let mut shown = FileView::new(shown.of, &View::Errors, earlier);
+            let facts = shown.facts(engine)?;
+            let file = Box::new(shown_file(engine, &mut shown, facts, limits)?);
+            Ok(EarlierFile::Output { run, file })
+        };
+        file.earlier = Some(match read() {
+            Ok(earlier) => earlier,
+            Err(EngineError::Io(error)) if limits.1.ended(&error) => return Err(error.into()),
+            Err(error) => {
+                EarlierFile::Missing(format!("the earlier output cannot be read: {error}"))
+            }
+        });
+    }
+    Ok(file)
 }
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
@@ -270,6 +300,9 @@ fn needed_analysis(
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
     if !view.needs_analysis() && !snapshot.at.1.is_terminal() {
+        if let Some(analysis) = snapshot.known_analysis(engine)? {
+            return Ok(AnalysisSoFar { analysis, whole: true });
+        }
         let start = sniff(&snapshot.file.content(snapshot.length))?;
         if start.analysis.plain.is_none() {
             return Ok(AnalysisSoFar { whole: false, ..start });

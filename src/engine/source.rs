@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use crate::sync::{DashMap, Mutex};
 use crate::{FileId, Result, RewriteCount, Tracker};
-use ctxfs_core::model::{Component, Record, RelPath, ViewSizes};
+use ctxfs_core::model::{Component, Provenance, Record, RelPath, ViewSizes};
 use ctxfs_store::{
     Conversation, Dir, FileClock, HISTORY, MESSAGES, ManifestLock, Stat, Time, stat_file,
 };
@@ -296,6 +296,16 @@ pub struct Version {
     pub bytes: u64,
 }
 
+impl Version {
+    /// Returns this version of a file for a view that also depends on another file, which is at the
+    /// version `other`. The size is that of both. The default version changes nothing.
+    #[must_use]
+    pub fn with(self, other: &Self) -> Self {
+        let size = self.size.saturating_add(other.size);
+        Self { facts: self.facts ^ other.facts, size, ..self }
+    }
+}
+
 /// The facts version of a file at rest, and the recorded sizes of its views. With these, another
 /// look-up of the views neither opens nor parses the file.
 #[derive(Debug, Default)]
@@ -344,7 +354,11 @@ pub(crate) fn facts_number(place: &FilePlace, record: &Record, same_name: &[Stri
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
-    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
+    let provenance = Provenance { run: None, ..record.provenance.clone() };
+    serde_json::to_string(&provenance).unwrap_or_default().hash(&mut hasher);
+    if let Some(since) = &record.since {
+        format!("{since:?}").hash(&mut hasher);
+    }
     // The view sizes of older records have a basis that was computed without this list. An empty
     // list is not hashed, so that these sizes stay valid.
     if !same_name.is_empty() {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::{Engine, FileFacts, Redaction, Result, Secrets, ShownFile, others_of, sniff};
 use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
-    Amount, Analysis, Component, Content, ContextRef, Limits, NoFilters, Place, Record, RelPath,
-    Subject,
+    Amount, Analysis, Component, Content, ContextRef, Earlier, Limits, NoFilters, Place, Record,
+    RelPath, Subject,
 };
 use ctxfs_core::redact::{Masked, settled};
 use ctxfs_store::{Artifact, Conversation, provenance_of};
@@ -67,8 +67,8 @@ pub struct ShownOutput {
     content: Artifact,
     /// The number of characters of the stored bytes, including escape sequences.
     chars: u64,
-    file: ShownFile<'static>,
-    secrets: Secrets,
+    pub(crate) file: ShownFile<'static>,
+    pub(crate) secrets: Secrets,
 }
 
 /// An output in a conversation of the store.
@@ -308,6 +308,7 @@ pub fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Resul
         same_name: &[],
         redacts: None,
         filters: &NoFilters,
+        earlier: Earlier::None,
     };
     let is_stored =
         |reference: &str| engine.store.resolve(reference).is_ok_and(|found| found.is_some());

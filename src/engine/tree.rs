@@ -146,12 +146,8 @@ impl Tree {
         }
     }
 
-    /// Returns a file on disk. If a door has the file open for writing, returns the door's own
-    /// `DoorFile`, which has the state of the writers.
     fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Source> {
-        let live = self.engine.live.get(FileId::of(&entry.stat));
-        let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)));
-        Source::of(&self.engine, file, &entry.stat)
+        stored_source(&self.engine, dir, (&entry.name, &entry.stat))
     }
 
     fn view(&self, file: Source, reading: Reading) -> Result<Position> {
@@ -163,7 +159,9 @@ impl Tree {
         let version = file.snapshot(&self.engine)?.version(&self.engine)?;
         let recipe = |view: View| Recipe::View(view.shared());
         let Some(base) = base else {
-            return Ok(Position::computed(recipe(view), Base::File(file), version));
+            let (recipe, base) = (recipe(view), Base::File(file));
+            let version = version.with(&recipe.version(&self.engine, &base, true)?);
+            return Ok(Position::computed(recipe, base, version));
         };
         let base = Arc::new(Computed::unmeasured(recipe(base), Base::File(file), version));
         let (recipe, base) = (recipe(view), Base::Text(base));
@@ -193,6 +191,18 @@ impl Tree {
         let size = published.as_ref().map_or(own.size, |front| front.shown_length(own.size));
         Ok(Version::of_messages(&Stat { size, ..own }, published.as_deref()))
     }
+}
+
+/// Returns the file `name` in `dir`, which has the attributes `stat`. If a door has the file open
+/// for writing, returns the door's own `DoorFile`, which has the state of the writers.
+pub(crate) fn stored_source(
+    engine: &Engine,
+    dir: &Arc<StoredDir>,
+    (name, stat): (&OsStr, &Stat),
+) -> Result<Source> {
+    let live = engine.live.get(FileId::of(stat));
+    let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, name, stat)));
+    Source::of(engine, file, stat)
 }
 
 impl Position {

@@ -196,7 +196,13 @@ fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
             DirListing::Pages(PageNumber::count(source.text_length(&fs.engine)?))
         }
         NodeKind::ViewDir {
-            dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq | ViewDir::Extract,
+            dir:
+                ViewDir::Grep
+                | ViewDir::Find
+                | ViewDir::Lines
+                | ViewDir::Jq
+                | ViewDir::Extract
+                | ViewDir::SinceRun,
             ..
         } => DirListing::Names(Vec::new()),
         NodeKind::Control => DirListing::Names(lookup::PAGES.map(EntryName::computed).into()),

@@ -227,8 +227,9 @@ pub(super) fn view_node_at(
 ) -> Result<Arc<Node>> {
     let (source, version, stat) = present;
     let of_file = |view: View| {
-        let origin = ComputedOrigin { base: Base::File(source), stat };
-        intern_computed(fs, Recipe::View(view.shared()), version, Some(of), origin, access)
+        let (recipe, base) = (Recipe::View(view.shared()), Base::File(source));
+        let version = version.with(&recipe.version(&fs.engine, &base, false)?);
+        intern_computed(fs, recipe, version, Some(of), ComputedOrigin { base, stat }, access)
     };
     let Some(base) = base else { return of_file(view) };
     let base = of_file(base)?;

@@ -151,7 +151,11 @@ fn seal(fs: &Shared, job: &SealJob, ending: bool) -> Result<JobResult> {
         return Ok(JobResult::Done);
     }
     Ok(match source(file).seal(&fs.engine, &Sealing { fs, node, file, ending })? {
-        SealStep::Done => JobResult::Done,
+        SealStep::Idle if !ending => {
+            fs.sealer.submit_idle(SealJob::Analyse(Arc::clone(node)));
+            JobResult::Done
+        }
+        SealStep::Done | SealStep::Idle => JobResult::Done,
         SealStep::Recorded => JobResult::Again(SealJob::Analyse(Arc::clone(node))),
         SealStep::Again => JobResult::Again(job.clone()),
         SealStep::Later(_) if ending => JobResult::Done,

@@ -30,7 +30,7 @@ const MOST: usize = 16_384;
 /// - `NoteLive` records a file with a writer as live, so that the next mount notices a crash.
 /// - `Follow` continues the analysis of a growing file.
 /// - `Seal` seals a file that has no writer.
-/// - `Analyse` completes the analysis of a sealed file.
+/// - `Analyse` completes the record of a sealed file.
 #[derive(Clone)]
 pub(crate) enum SealJob {
     NoteLive(Arc<Node>),
@@ -77,6 +77,9 @@ struct SealQueue {
     /// Jobs by the time at which they are due. The number distinguishes jobs with the same time.
     later: BTreeMap<(Instant, u64), (JobOwner, SealJob)>,
     known_later: HashSet<JobKey>,
+    /// Jobs that run while no other job is due, newest first: the output that was written last is
+    /// the most likely to be read, and a client that lists all of them begins with the oldest.
+    idle: VecDeque<SealJob>,
     number: u64,
     seals: usize,
     /// `busy` is true while a job runs. `sealing` is true while a job that seals runs.
@@ -112,6 +115,15 @@ impl Sealer {
     pub(super) fn submit_later(&self, pause: Duration, job: SealJob) {
         let whom = job.node().conversation();
         self.queue.lock().add_later(now() + pause, whom, job);
+    }
+
+    /// Adds a job that runs while no other job is due. The job is dropped if [`MOST`] such jobs wait.
+    pub(super) fn submit_idle(&self, job: SealJob) {
+        let mut queue = self.queue.lock();
+        if queue.idle.len() < MOST && queue.known.insert(job.key()) {
+            keep_known(&job);
+            queue.idle.push_back(job);
+        }
     }
 
     /// Puts back a job that needs a lock of another process, and pauses its conversation.
@@ -220,7 +232,12 @@ impl SealQueue {
         let now = now();
         let closed = self.closed;
         let may = |jobs: &ConversationJobs| closed || jobs.held.is_none_or(|end| end <= now);
-        let next = self.turns.iter().position(|whom| self.jobs.get(whom).is_some_and(may))?;
+        let next = self.turns.iter().position(|whom| self.jobs.get(whom).is_some_and(may));
+        let Some(next) = next else {
+            let job = self.idle.pop_back().filter(|_| !closed)?;
+            self.known.remove(&job.key());
+            return Some(job);
+        };
         let whom = self.turns.remove(next)?;
         let jobs = self.jobs.get_mut(&whom)?;
         let job = jobs.take()?;

@@ -46,6 +46,7 @@ pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
         ("exit_code", &exit_code),
         ("duration_ms", &duration_ms),
         ("mime", &provenance.mime),
+        ("directory", &provenance.directory),
     ];
     let given = pairs.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
     let all =
@@ -74,6 +75,7 @@ pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) ->
         "server" => &mut provenance.server,
         "args" => &mut provenance.args,
         "mime" => &mut provenance.mime,
+        "directory" => &mut provenance.directory,
         "exit_code" => return parse_number(value, &mut provenance.exit_code),
         "duration_ms" => return parse_number(value, &mut provenance.duration_ms),
         _ => return false,
@@ -211,6 +213,8 @@ mod tests {
             duration_ms: Some(1250),
             mime: Some("text/plain".into()),
             host: None,
+            directory: Some("/src/app".into()),
+            run: None,
         }
     }
 

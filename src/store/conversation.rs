@@ -121,6 +121,7 @@ impl Conversation {
             once: false,
             removed: None,
             far: None,
+            since: None,
         }
     }
 

@@ -29,6 +29,7 @@ mod lease;
 mod manifest;
 pub mod message;
 mod removal;
+mod runs;
 pub mod shared;
 mod stat;
 mod store;
@@ -62,6 +63,7 @@ pub use layout::{
 pub use lease::{Lease, lease_of, owner_lives, running_process, this_process};
 pub use manifest::{Appended, Manifest, ManifestLock, RecordPosition, StoredRecords};
 pub use removal::{RemovalCandidate, RemovalOutcome, SweepLock};
+pub use runs::{earlier_run, numbered_run};
 pub use shared::{BucketBytes, Rename, RenameOutcome, SharedPlace, is_shared};
 pub use stat::{FileClock, FileMark, FileType, Stat, Time, stat_file};
 pub use store::Store;

@@ -117,6 +117,14 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
+    /// Returns the last record of each output of the command `run` (see `Provenance::run`) that was
+    /// created before `created`, oldest first. Includes records of removed content. Reads no other
+    /// records.
+    pub fn runs(&self, run: &str, created: i64) -> Result<StoredRecords, StoreError> {
+        let lines = self.refreshed_index()?.runs(run, created);
+        Ok(StoredRecords::new(lines, self.path.clone()))
+    }
+
     /// Returns true if there are traces; see [`Self::traces`]. Reads no records.
     pub fn has_traces(&self) -> Result<bool, StoreError> {
         Ok(self.refreshed_index()?.has_traces())

@@ -103,6 +103,13 @@ impl Stat {
 }
 
 impl Stat {
+    /// Returns true if each user whom the owner and the mode let read the file `other` may also read
+    /// this file. The directories of the files are not considered.
+    pub fn is_readable_by_readers_of(&self, other: &Self) -> bool {
+        const READ: u32 = 0o444;
+        (self.uid, self.gid) == (other.uid, other.gid) && other.mode & READ & !self.mode == 0
+    }
+
     /// Returns the type of the file, from its mode.
     pub fn kind(&self) -> FileType {
         FileType::from(rustix::fs::FileType::from_raw_mode(self.mode))

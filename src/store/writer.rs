@@ -14,7 +14,7 @@ use crate::{
 use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
 use ctxfs_core::model::{
     Analysis, ArtifactState, Component, Content as _, Folder, Json, Provenance, Record, RelPath,
-    is_scratch,
+    Since, is_scratch,
 };
 
 const BEFORE: u64 = 4096;
@@ -41,6 +41,8 @@ pub struct ArtifactWriter {
     path: RelPath,
     naming: Option<CallNaming>,
     record: Record,
+    /// The analysis, once it is complete.
+    found: Option<Analysis>,
     /// True as long as all bytes of the file were written through `content`, so that its analysis
     /// covers the file. If false, the whole file is analysed when it is closed.
     is_analysed: bool,
@@ -118,7 +120,17 @@ impl ArtifactWriter {
         let content = AnalysedFile { file, analyzer: analyzer(folder) };
         let (conversation, naming) = (Arc::clone(conversation), None);
         let is_analysed = false;
-        Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
+        Ok(Self {
+            conversation,
+            dir,
+            content,
+            path,
+            naming,
+            record,
+            found: None,
+            is_analysed,
+            closed: false,
+        })
     }
 
     fn begin(
@@ -144,7 +156,17 @@ impl ArtifactWriter {
         let content = AnalysedFile { file, analyzer };
         let conversation = Arc::clone(conversation);
         let is_analysed = true;
-        Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
+        Ok(Self {
+            conversation,
+            dir,
+            content,
+            path,
+            naming,
+            record,
+            found: None,
+            is_analysed,
+            closed: false,
+        })
     }
 
     /// Makes the artifact write-once: its content cannot be changed after it is sealed.
@@ -195,6 +217,15 @@ impl ArtifactWriter {
         &mut self.record.provenance
     }
 
+    /// Adds the comparison with the last run of the command to the record. `since` makes it from the
+    /// record and the analysis. No byte may be written afterwards.
+    pub fn note_since(&mut self, since: impl FnOnce(&Record, &Analysis) -> Option<Since>) {
+        if self.record.provenance.run.is_some() {
+            self.found = self.analysis();
+            self.record.since = self.found.as_ref().and_then(|found| since(&self.record, found));
+        }
+    }
+
     /// Completes the artifact: syncs, analyses and records it. If the call already has a complete
     /// artifact with the same bytes, removes the new one and returns the existing one.
     pub fn seal(mut self) -> Result<Completed, StoreError> {
@@ -222,7 +253,8 @@ impl ArtifactWriter {
     }
 
     fn close(&mut self, state: ArtifactState) -> Result<Completed, StoreError> {
-        let (analysis, file) = (self.analysis(), &self.content.file);
+        let analysis = self.found.take().or_else(|| self.analysis());
+        let file = &self.content.file;
         let synced = attributes::set_provenance(file, &self.record.provenance)
             .and_then(|()| file.sync_all());
         synced.map_err(|error| self.fault(error))?;

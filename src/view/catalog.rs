@@ -10,9 +10,9 @@ use std::sync::{Arc, LazyLock};
 use crate::number::counted;
 use crate::query::SearchScope;
 use crate::{
-    Directory, Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words, envelope,
-    errors, find, grep, jq, lines, meta, pages, pretty, reference, shape, short_stand_ins, summary,
-    terms, wrap,
+    Directory, EarlierName, Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words,
+    envelope, errors, find, grep, jq, lines, meta, pages, pretty, reference, shape,
+    short_stand_ins, since, summary, terms, wrap,
 };
 use ctxfs_core::model::{Limits, Redactor as _, Root, Subject};
 use ctxfs_core::redact::MaskCounter;
@@ -171,6 +171,24 @@ views! {
         readme: "| `X.errors` | the first error of each kind, in its context, with its count |",
         ..ViewType::TEXT
     }, |subject, _, out| errors::render(subject, out);
+
+    Since = ViewType {
+        suffix: ".since",
+        needs_analysis: true,
+        shows: Shows::Facts,
+        readme: "\
+| `X.since` | what changed since the last run of the same command: errors that went, came and stayed, then the lines as `diff -u` shows them |",
+        ..ViewType::TEXT
+    }, since::render;
+
+    SinceRun(earlier: EarlierName) in
+    SinceRun = ViewType {
+        suffix: ".since-run",
+        needs_analysis: true,
+        shows: Shows::Facts,
+        readme: "| `X.since-run/2`, `X.since-run/CALL` | the same, since run 2, or since the output of another call |",
+        ..ViewType::TEXT
+    }, |_, subject, expired, out| since::render(subject, expired, out);
 
     Terms = ViewType {
         suffix: ".terms",
@@ -502,7 +520,11 @@ impl CorpusQuery {
         match dir {
             ViewDir::Grep => Query::parse_in(SearchScope::Many, name).map(Self::Grep),
             ViewDir::Find => Words::parse(name).map(Self::Find),
-            ViewDir::Lines | ViewDir::Jq | ViewDir::Pages | ViewDir::Extract => None,
+            ViewDir::Lines
+            | ViewDir::Jq
+            | ViewDir::Pages
+            | ViewDir::Extract
+            | ViewDir::SinceRun => None,
         }
     }
 

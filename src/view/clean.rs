@@ -9,6 +9,13 @@ use ctxfs_core::model::Limits;
 
 const CUT_MARK_CHARS: usize = 48;
 
+/// Room for text that is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextBudget {
+    pub(super) bytes: usize,
+    pub(super) lines: usize,
+}
+
 /// A cleaned line, or the part of it that fits. `used` is the number of original bytes that `text`
 /// shows.
 pub(super) struct Cleaned {

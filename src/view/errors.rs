@@ -12,6 +12,7 @@ mod owner;
 mod quoted;
 mod report;
 mod tolerated;
+mod traced;
 
 use std::io::{self, Write};
 

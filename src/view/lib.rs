@@ -29,6 +29,7 @@ mod rendered;
 mod scan;
 mod shape;
 mod short_stand_ins;
+mod since;
 mod stand_in;
 mod summary;
 mod terms;
@@ -56,8 +57,9 @@ pub use reads::{StandInReads, shortcuts};
 pub use reference::{context_ref, manifest, outcome, ref_to_closed, ref_to_unread};
 pub use removed::{away, removed};
 pub use rendered::{RenderError, Rendered, beginning_notice};
+pub use since::{COMPARED_BYTES, EarlierName, change};
 pub use stand_in::{Audience, Form, StandIn, is_stand_in, stand_in, stand_in_always};
-pub use title::Title;
+pub use title::{Title, run_key};
 
 #[cfg(any(test, feature = "testing"))]
 #[path = "tests/fixture.rs"]

@@ -6,6 +6,7 @@ use std::io::Write;
 
 use bstr::ByteSlice as _;
 
+use crate::clean::TextBudget;
 use crate::number::counted;
 use crate::{RenderError, Rendered, clean, kind};
 use ctxfs_core::materialize::Analyzer;
@@ -38,25 +39,19 @@ pub(super) fn preview(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rend
     } else {
         let bytes = Limits::STAND_IN_BYTES - path.len() - "\n\n\n".len();
         let lines = Limits::STAND_IN_LINES - LINES_AFTER;
-        out.write_all(text(subject, &start, PreviewLimit { bytes, lines }).as_bytes())?;
+        out.write_all(text(subject, &start, TextBudget { bytes, lines }).as_bytes())?;
     }
     write!(out, "\n\n{path}\n")?;
     Ok(Rendered::plain())
 }
 
-#[derive(Clone, Copy)]
-struct PreviewLimit {
-    bytes: usize,
-    lines: usize,
-}
-
-fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
+fn text(subject: &Subject<'_>, start: &[u8], limit: TextBudget) -> String {
     let chars = subject.limits.message_preview;
     let all = first(start, chars, limit);
     if MaskCounts::of(&all, subject.mask_names()).is_empty() {
         return all;
     }
-    let less = PreviewLimit { bytes: limit.bytes - REDACTED_BYTES, lines: limit.lines - 1 };
+    let less = TextBudget { bytes: limit.bytes - REDACTED_BYTES, lines: limit.lines - 1 };
     let less = first(start, chars, less);
     let newline = if less.ends_with('\n') { "" } else { "\n" };
     let redacted = MaskCounts::of(&less, subject.mask_names());
@@ -69,7 +64,7 @@ fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
 
 // Returns the first characters within the limits of a stand-in. Bytes that are not UTF-8 are shown
 // as U+FFFD.
-fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
+fn first(bytes: &[u8], chars: usize, limit: TextBudget) -> String {
     let mut text = String::new();
     let (mut lines, mut column) = (1, 0);
     for (_, _, c) in bytes.char_indices().take(chars) {

@@ -3,17 +3,27 @@
 //! The facts come first, one on each line ([`facts`]), followed by an excerpt ([`excerpt`]). The
 //! text depends only on the subject.
 
+mod alike;
+mod between;
 mod contents;
 mod excerpt;
 mod facts;
+mod hits;
+mod listing;
+mod paths;
+mod records;
 mod steps;
+mod trials;
 
 use std::io;
 use std::io::Write;
 
-use crate::errors::findings;
+use crate::clean::{TextBudget, clean};
+use crate::errors::{Findings, findings};
 use crate::number::portion;
-use crate::summary::excerpt::{Excerpt, ExcerptBudget};
+use crate::summary::excerpt::{Excerpt, error_lines};
+use crate::summary::facts::Facts;
+use crate::summary::listing::{ListBytes, Listing};
 use crate::{RenderError, Rendered};
 use ctxfs_core::model::{Limits, Subject, TriedView};
 use ctxfs_core::redact::MaskCounts;
@@ -21,8 +31,15 @@ use ctxfs_core::redact::MaskCounts;
 pub(super) use excerpt::READ;
 pub(super) use facts::{also, ended};
 
-// Bytes that are reserved for a notice and for the lines that depend on the excerpt.
+// Size in bytes to which a summary is filled. On the outputs of public transcripts, more bytes do not
+// show more of what the model uses next.
+const FILLED_BYTES: usize = 4430;
+// Minimum number of bytes of an excerpt, whatever the size of the facts.
+const MIN_EXCERPT_BYTES: usize = 2600;
+// Bytes that are reserved for a notice and for the lines that depend on the excerpt, and their usual
+// size.
 const RESERVE: usize = 600;
+const USUAL_RESERVE: usize = 160;
 // Number of lines that are reserved for the same purpose.
 const RESERVED_LINES: usize = 6;
 
@@ -77,7 +94,8 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let bytes = subject.content.bytes(0, Limits::STAND_IN_BYTES)?;
-    let output = excerpt::cleaned_lines(&bytes);
+    let cleaned = |line| clean(line, usize::MAX, usize::MAX).text;
+    let output: Vec<String> = excerpt::split(&bytes).into_iter().map(cleaned).collect();
     let mut all = facts::with_all(subject, redacted(subject, &output));
     all.extend(output);
     let text = lines(&all);
@@ -86,12 +104,13 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
 
 fn excerpted(subject: &Subject<'_>, above: &[u8]) -> io::Result<String> {
     let found = findings(subject)?;
+    if above.is_empty()
+        && let Some(listed) = listed(subject, &found)?
+    {
+        return Ok(listed);
+    }
     let mut facts = facts::with_excerpt(subject, &found, above)?;
-    let budget = ExcerptBudget {
-        bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
-        lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
-    };
-    let excerpt = Excerpt::of(subject, &found, above, budget)?;
+    let excerpt = Excerpt::of(subject, &found, above, budget(&facts))?;
     let (shown, all) = (excerpt.shown(), excerpt.has_all());
     let excerpt = excerpt.into_lines();
     facts.set_shown(shown, redacted(subject, &excerpt), all);
@@ -99,6 +118,39 @@ fn excerpted(subject: &Subject<'_>, above: &[u8]) -> io::Result<String> {
     all.extend(excerpt);
     all.extend(facts::mentions(subject, &found));
     Ok(lines(&all))
+}
+
+// Returns the summary of a list. Of a call that succeeded, words of errors in it are what was searched
+// for.
+fn listed(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
+    let bytes = ListBytes::read(subject)?;
+    let Some(listing) = Listing::of(&bytes, subject, found) else { return Ok(None) };
+    let failed = subject.record.provenance.exit_code.is_some_and(|code| code != 0);
+    let none = Findings { shown: Vec::new(), lesser: Vec::new(), count: 0, mentions: 0 };
+    let found = if failed { found } else { &none };
+    let mut facts = facts::of_list(subject, found)?;
+    let TextBudget { bytes, lines: count } = budget(&facts);
+    let errors = error_lines(found, bytes / 3);
+    let taken: usize = errors.iter().map(|line| line.len() + 1).sum();
+    let left = TextBudget { bytes: bytes - taken, lines: count - errors.len() };
+    let Some((shown, mut list)) = listing.fitted(left) else { return Ok(None) };
+    if !errors.is_empty() {
+        list.push("--- errors ---".to_owned());
+        list.extend(errors);
+    }
+    facts.set_shown(shown, redacted(subject, &list), false);
+    let mut all = facts.into_lines();
+    all.extend(list);
+    Ok(Some(lines(&all)))
+}
+
+fn budget(facts: &Facts) -> TextBudget {
+    let filled = FILLED_BYTES.saturating_sub(facts.size() + USUAL_RESERVE);
+    let most = Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE);
+    TextBudget {
+        bytes: filled.max(MIN_EXCERPT_BYTES).min(most),
+        lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
+    }
 }
 
 // Formats the line: `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use shlex::Shlex;
 
 use crate::clean;
+use ctxfs_core::materialize::exact;
 use ctxfs_core::model::Provenance;
 
 // Maximum number of characters in a title.
@@ -31,6 +32,8 @@ const SUBJECT_ARGS: [&str; 9] = [
     "absolute_path",
     "description",
 ];
+// The beginning of the command of a filter in a pipeline.
+const FILTER_MARK: &str = "| ";
 // Programs that run the text after an option that ends in `c`.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 
@@ -82,6 +85,29 @@ impl fmt::Display for Title {
             label => write!(f, "{label} {}", self.text),
         }
     }
+}
+
+/// Returns a text that identifies the call: its command and the working directory, or else its tool
+/// and all arguments. The runs of a command in a conversation have the same. `stream` distinguishes
+/// several outputs of one call. Returns `None` if the arguments are not known, and for a filter,
+/// whose input they do not name.
+pub fn run_key(provenance: &Provenance, stream: &str) -> Option<String> {
+    let args = provenance.args.as_deref()?;
+    let object = Some(args).filter(|args| args.len() <= MAX_ARGS_BYTES);
+    let object = object.and_then(|args| serde_json::from_str(args).ok());
+    let command = match &object {
+        Some(Value::Object(args)) => COMMAND_ARGS.iter().find_map(|name| command(args.get(*name)?)),
+        _ => None,
+    };
+    let tool = provenance.tool_name();
+    let call = match &command {
+        Some(filter) if filter.starts_with(FILTER_MARK) => return None,
+        Some(command) => [COMMAND_LABEL, command],
+        None => [tool.as_deref().unwrap_or_default(), args],
+    };
+    let directory = provenance.directory.as_deref().unwrap_or_default();
+    let text = [call[0], call[1], directory, stream].join("\0");
+    Some(format!("{:016x}", exact(text.as_bytes())))
 }
 
 // Returns the command in an argument, without the shell that runs it.
@@ -169,6 +195,35 @@ mod tests {
             assert_eq!(title(&args).as_deref(), Some(&*format!("command: {want}")), "{args}");
         }
         assert_eq!(title(&json!({ "cmd": "ls" })).as_deref(), Some("command: ls"));
+    }
+
+    #[test]
+    fn the_runs_of_a_command_have_the_same_key() {
+        let key = |tool: &str, args: &Value, directory: &str| {
+            let provenance = Provenance {
+                tool: Some(tool.to_owned()),
+                args: Some(args.to_string()),
+                directory: Some(directory.to_owned()),
+                ..Provenance::default()
+            };
+            run_key(&provenance, "")
+        };
+        let make = json!({ "command": "make test" });
+        let known = key("Bash", &make, "/src");
+        assert!(known.is_some());
+        let described = json!({ "command": "make test", "description": "Runs the tests" });
+        assert_eq!(key("exec", &described, "/src"), known);
+        assert_eq!(key("exec", &json!({ "command": ["sh", "-c", "make test"] }), "/src"), known);
+        assert_ne!(key("Bash", &make, "/other"), known);
+        assert_ne!(key("Bash", &json!({ "command": "make" }), "/src"), known);
+        let page = |number: u32| json!({ "url": "https://x.org/", "page": number });
+        assert_eq!(key("get", &page(1), ""), key("get", &page(1), ""));
+        assert_ne!(key("get", &page(1), ""), key("get", &page(2), ""));
+        assert_ne!(key("get", &page(1), ""), key("put", &page(1), ""));
+        assert_eq!(key("Bash", &json!({ "command": "| tail -20" }), ""), None);
+        let provenance = Provenance { args: Some("ls".into()), ..Provenance::default() };
+        assert_ne!(run_key(&provenance, "stdout"), run_key(&provenance, "stderr"));
+        assert_eq!(run_key(&Provenance::default(), ""), None);
     }
 
     #[test]

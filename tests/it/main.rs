@@ -28,6 +28,7 @@ mod put;
 mod questions;
 mod remote;
 mod removal;
+mod replay;
 mod run;
 mod scale;
 mod security;

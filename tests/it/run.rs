@@ -12,6 +12,7 @@ mod pipes;
 mod pty;
 mod short;
 mod signals;
+mod since;
 mod status;
 
 use std::path::PathBuf;

@@ -83,13 +83,15 @@ pub struct OpenConversation {
 
 pub(crate) struct OutputKeeper<'a> {
     host: Host,
+    // The working directory of the session, in which the host runs commands.
+    directory: Option<String>,
     shelf: &'a dyn Shelf,
     pub(crate) action: Cell<Action>,
 }
 
 impl<'a> OutputKeeper<'a> {
-    pub(crate) fn new(host: Host, shelf: &'a dyn Shelf) -> Self {
-        Self { host, shelf, action: Cell::default() }
+    pub(crate) fn new(host: Host, directory: Option<String>, shelf: &'a dyn Shelf) -> Self {
+        Self { host, directory, shelf, action: Cell::default() }
     }
 
     /// Stores a result if it is long, and returns the text that replaces it for the model. Returns
@@ -229,6 +231,8 @@ impl<'a> OutputKeeper<'a> {
             duration_ms: result.duration_ms,
             mime: None,
             host: Some(self.host.name().to_owned()),
+            directory: self.directory.clone(),
+            run: None,
         }
     }
 }

@@ -25,9 +25,20 @@ struct SessionEvent<'a> {
     #[serde(borrow, alias = "sessionId", alias = "conv")]
     session_id: Cow<'a, str>,
     #[serde(borrow)]
-    cwd: Option<EventText<'a>>,
-    #[serde(borrow)]
     transcript_path: Option<EventText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct DirectoryOfEvent<'a> {
+    #[serde(borrow)]
+    cwd: Option<EventText<'a>>,
+}
+
+/// Returns the working directory of the session, or else that of the hook.
+pub(crate) fn directory(event: &[u8], machine: &Machine) -> Option<String> {
+    let told = serde_json::from_slice(event).ok().and_then(|of: DirectoryOfEvent<'_>| of.cwd);
+    let own = || Some(machine.directory.as_ref()?.display().to_string());
+    told.map(|cwd| cwd.0.into_owned()).or_else(own)
 }
 
 /// Adds what the event tells of its session to the conversation, if there is one. A session of which
@@ -46,9 +57,8 @@ pub(crate) fn note(
         return Ok(());
     }
     let Some(open) = shelf.find(&session.session_id)? else { return Ok(()) };
-    let directory = session.cwd.map(|cwd| cwd.0.into_owned());
-    let directory = directory.or_else(|| Some(machine.directory.as_ref()?.display().to_string()));
-    let about = About { directory, host: Some(host.name().to_owned()), prompt };
+    let about =
+        About { directory: directory(event, machine), host: Some(host.name().to_owned()), prompt };
     Ok(ctxfs_engine::add_about(&open.engine, &open.conversation, about)
         .map_err(ctxfs_engine::EngineError::from)?)
 }

@@ -129,11 +129,11 @@ settings! {
             "Maximum bytes of an output that goes to the model unchanged. The stricter of the two \
              decides.";
         SnippetLines: "snippet_lines", "CTXFS_SNIPPET_LINES", None,
-            ValueKind::Count(&[]) => "40",
-            "Lines of the head, and of the tail, in a summary.";
+            ValueKind::Count(&[]) => "200",
+            "Maximum lines of the head, and of the tail, in a summary.";
         SnippetBytes: "snippet_bytes", "CTXFS_SNIPPET_BYTES", None,
             ValueKind::Size(&[]) => "2 KiB",
-            "Bytes of the head, and of the tail, in a summary.";
+            "Maximum bytes of the head, and of the tail, in a summary.";
         MaxLines: "max_lines", env::TOOL_OUTPUT_MAX_LINES, None,
             ValueKind::Count(LIMIT) => "2000",
             "Maximum lines of an output in its envelope.";

@@ -109,8 +109,8 @@ impl LikenessHasher {
     }
 }
 
-// Returns the hash of the bytes with their numbers. It is the same in every process.
-pub(super) fn exact(bytes: &[u8]) -> u64 {
+/// Returns the hash of the bytes with their numbers. It is the same in every process.
+pub fn exact(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);
     hasher.finish()

@@ -63,7 +63,7 @@ pub struct Analysis {
 impl Analysis {
     /// The version of the analysis, raised whenever its result changes. An analysis with a
     /// different version is valid, but may differ from what this version would find.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 
     /// Returns the analysis with `bytes` set to the length of the text without escape sequences,
     /// because views show this text.
@@ -341,8 +341,8 @@ pub struct Shortcuts {
 }
 
 /// The result of trying a view, such as `.grep/timeout`. A summary tries views to find a short one
-/// that leads a reader to `line`. `lines` is the number of lines of the view, or `None` if the view
-/// is long or cannot be made. `shows` is true if the view shows the line.
+/// that leads a reader to `line`. `lines` is the number of lines that the view finds, or `None` if
+/// they were not counted. `shows` is true if the view is short and shows the line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TriedView {
@@ -352,12 +352,4 @@ pub struct TriedView {
     pub lines: Option<u64>,
     #[serde(default)]
     pub shows: bool,
-}
-
-impl Shortcuts {
-    /// Returns the recorded result of trying `view` to lead a reader to `line`, or `None` if the
-    /// view was not tried for this line.
-    pub fn tried(&self, view: &str, line: u64) -> Option<&TriedView> {
-        self.tried.iter().find(|tried| tried.line == line && tried.view == view)
-    }
 }

@@ -165,6 +165,21 @@ pub struct Subject<'a> {
     pub redacts: Option<&'a dyn Redactor>,
     /// The runner of jq filters.
     pub filters: &'a dyn Filters,
+    /// The output with which a view compares the artifact.
+    pub earlier: Earlier<'a>,
+}
+
+/// The output with which `.since` compares an artifact.
+///
+/// - `None`: the view needs no such output, or there is none
+/// - `Missing`: it cannot be read, for this reason
+/// - `Output`: `run` is the number of the run that it belongs to, if it is a run of the same command
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the contract of the type describes its variants")]
+pub enum Earlier<'a> {
+    None,
+    Missing(&'a str),
+    Output { run: Option<u64>, output: &'a Subject<'a> },
 }
 
 /// Number of bytes of a view that are reserved for the notice about redacted secrets.

@@ -91,7 +91,7 @@ impl Default for Limits {
         Self {
             max_inline_chars: 8000,
             max_inline_bytes: 16384,
-            snippet_lines: 40,
+            snippet_lines: Self::STAND_IN_LINES,
             snippet_bytes: 2048,
             max_lines: 2000,
             max_bytes: 51200,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Analysis;
+use crate::model::{Analysis, Since};
 
 /// The record of an artifact: one line of the manifest. If a path has several lines, the last one
 /// is valid.
@@ -55,6 +55,9 @@ pub struct Record {
     /// The location of the bytes. Present if they are not on this disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far: Option<Far>,
+    /// The comparison with the last run of the same command. Present if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
 }
 
 /// The location of bytes in the shared bucket. `origin` is the artifact in the bucket,
@@ -153,7 +156,8 @@ pub enum ArtifactState {
 /// the call. `server` is the server that provides `tool`. `exit_code` is the exit code of a
 /// command, `duration_ms` the duration of the call in milliseconds, and `mime` the MIME type of the
 /// output. `host` is the agent host that was running when ctxfs stored the output by itself, from a
-/// hook or from `ctxfs shell`.
+/// hook or from `ctxfs shell`. `directory` is the working directory of a command. `run` identifies
+/// the command and its directory: the runs of a command in a conversation have the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Provenance {
@@ -177,6 +181,10 @@ pub struct Provenance {
     pub mime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 impl Provenance {
@@ -205,6 +213,8 @@ impl Provenance {
         take(&mut self.duration_ms, newer.duration_ms.as_ref());
         take(&mut self.mime, newer.mime.as_ref());
         take(&mut self.host, newer.host.as_ref());
+        take(&mut self.directory, newer.directory.as_ref());
+        take(&mut self.run, newer.run.as_ref());
     }
 }
 
@@ -270,12 +280,15 @@ struct RawRecord {
     duration_ms: Option<u64>,
     mime: Option<String>,
     host: Option<String>,
+    directory: Option<String>,
+    run: Option<String>,
     analysis: Option<Analysis>,
     view_sizes: Option<ViewSizes>,
     #[serde(default)]
     once: bool,
     removed: Option<Removal>,
     far: Option<Far>,
+    since: Option<Since>,
 }
 
 /// An [`ArtifactState`] without the reason, as a record stores it.
@@ -294,9 +307,9 @@ impl TryFrom<RawRecord> for Record {
 
     fn try_from(raw: RawRecord) -> Result<Self, Self::Error> {
         let RawRecord { path, generation, size, modified, file, created, owner, .. } = raw;
-        let RawRecord { analysis, view_sizes, once, removed, far, .. } = raw;
+        let RawRecord { analysis, view_sizes, once, removed, far, since, .. } = raw;
         let RawRecord { call, agent, agent_type, tool, server, args, .. } = raw;
-        let RawRecord { exit_code, duration_ms, mime, host, .. } = raw;
+        let RawRecord { exit_code, duration_ms, mime, host, directory, run, .. } = raw;
         Ok(Self {
             path,
             generation,
@@ -317,12 +330,15 @@ impl TryFrom<RawRecord> for Record {
                 duration_ms,
                 mime,
                 host,
+                directory,
+                run,
             },
             analysis,
             view_sizes,
             once,
             removed,
             far,
+            since,
         })
     }
 }

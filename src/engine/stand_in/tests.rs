@@ -51,6 +51,8 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
         duration_ms: None,
         mime: Some(said),
         host: None,
+        directory: None,
+        run: None,
     };
     let size = bytes.len() as u64;
     let record = Record { path: path.to_text(), provenance, size, ..Record::default() };

@@ -27,7 +27,7 @@ const DEAD_PER_LIVE: u64 = 4;
 ///
 /// The index of 100,000 artifacts takes 5 MiB. It also takes 4 MiB for 100,000 traces, 3 MiB for
 /// 100,000 artifacts whose bytes are not on this disk, and 5 MiB for 100,000 names with added
-/// digits, such as `x~3f09ab.txt`.
+/// digits, such as `x~3f09ab.txt`. The runs of commands take 5 MiB for 100,000 outputs.
 ///
 /// Methods that return lines also return the file. The caller can read the lines without holding
 /// the index.
@@ -42,6 +42,9 @@ pub(super) struct ManifestIndex {
     /// [`with_digits`](ctxfs_core::model::with_digits) made. Each pair has the hashes of the path
     /// without the digits and of the full path.
     with_digits: BTreeSet<(PathKey, PathKey)>,
+    /// The outputs of commands, in the order of their runs: the hash of `Provenance::run`, the time
+    /// of creation, and the path. Outdated entries are possible, and are found by the record.
+    runs: BTreeSet<(u64, i64, PathKey)>,
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
@@ -140,6 +143,15 @@ impl ManifestIndex {
         self.in_order(paths.filter_map(|(_, path)| self.last.get(path)))
     }
 
+    /// Returns the lines of the outputs of the command `run` that were created before `created`,
+    /// oldest first.
+    pub(super) fn runs(&self, run: &str, created: i64) -> Option<FileLines> {
+        let run = self.keys[0].hash_one(run);
+        let runs = self.runs.range((run, i64::MIN, [0; 2])..(run, created, [0; 2]));
+        let lines = runs.filter_map(|(.., path)| self.last.get(path)).copied().collect();
+        Some((Arc::clone(&self.source.as_ref()?.file), lines))
+    }
+
     fn in_order<'a>(&self, lines: impl Iterator<Item = &'a RecordLine>) -> Option<FileLines> {
         let source = self.source.as_ref()?;
         let mut lines: Vec<RecordLine> = lines.copied().collect();
@@ -158,7 +170,8 @@ impl ManifestIndex {
         let far: usize = self.far.values().map(HashSet::capacity).sum();
         let paths = self.last.capacity() * size_of::<(PathKey, RecordLine)>();
         let with_digits = self.with_digits.len() * 2 * size_of::<(PathKey, PathKey)>();
-        (paths + far * size_of::<PathKey>()) * 8 / 7 + with_digits
+        let runs = self.runs.len() * 3 / 2 * size_of::<(u64, i64, PathKey)>();
+        (paths + far * size_of::<PathKey>()) * 8 / 7 + with_digits + runs
     }
 
     fn clear(&mut self) {
@@ -195,6 +208,14 @@ impl ManifestIndex {
         let key = self.key(&record.path);
         self.note_far(&record.path, key, record.is_far());
         self.note_digits(&record.path, key, record.is_gone());
+        if let Some(run) = &record.run {
+            let run = (self.keys[0].hash_one(&**run), record.created, key);
+            if record.is_gone() {
+                self.runs.remove(&run);
+            } else {
+                self.runs.insert(run);
+            }
+        }
         if record.is_gone() {
             self.last.remove(&key);
         } else {
@@ -295,6 +316,8 @@ pub(super) struct IndexedRecord<'a> {
     pub(super) removed: Option<IndexedRemoval>,
     #[serde(default)]
     far: Option<IndexedFar>,
+    #[serde(borrow, default)]
+    run: Option<std::borrow::Cow<'a, str>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -351,7 +374,7 @@ pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RecordLine {
+pub(crate) struct RecordLine {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) created: i64,
@@ -378,7 +401,8 @@ impl RecordLine {
 #[derive(Debug, Clone)]
 pub struct StoredRecords {
     file: Option<Arc<File>>,
-    lines: vec::IntoIter<RecordLine>,
+    /// The lines that were not read yet.
+    pub(crate) lines: vec::IntoIter<RecordLine>,
     path: PathBuf,
     block: LineBlock,
 }
@@ -408,6 +432,13 @@ impl StoredRecords {
             }
         }
         Ok(Self { lines: wanted.into_iter(), ..self })
+    }
+
+    fn parsed(&mut self, line: RecordLine) -> Option<Result<Record, StoreError>> {
+        match self.read(line) {
+            Ok(bytes) => parse(bytes).map(Ok),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn read(&mut self, line: RecordLine) -> Result<&[u8], StoreError> {
@@ -452,13 +483,19 @@ impl Iterator for StoredRecords {
 
     fn next(&mut self) -> Option<Self::Item> {
         while let Some(line) = self.lines.next() {
-            match self.read(line) {
-                Ok(bytes) => {
-                    if let Some(record) = parse(bytes) {
-                        return Some(Ok(record));
-                    }
-                }
-                Err(error) => return Some(Err(error)),
+            if let Some(record) = self.parsed(line) {
+                return Some(record);
+            }
+        }
+        None
+    }
+}
+
+impl DoubleEndedIterator for StoredRecords {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        while let Some(line) = self.lines.next_back() {
+            if let Some(record) = self.parsed(line) {
+                return Some(record);
             }
         }
         None

@@ -143,6 +143,7 @@ fn full() -> Record {
         once: false,
         removed: None,
         far: None,
+        since: None,
     }
 }
 
@@ -412,6 +413,44 @@ fn append_many(dir: &Dir, writer: usize, count: usize) {
         // This makes the appends last as long as the compactions.
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+fn ran(path: &str, created: i64, run: &str) -> Record {
+    let provenance = Provenance { run: Some(run.to_owned()), ..Provenance::default() };
+    Record { created, provenance, ..sealed(path, 1) }
+}
+
+#[test]
+fn the_runs_of_a_command_are_found() {
+    let scene = Scene::new();
+    let paths = |created| -> Vec<String> {
+        all(scene.manifest.runs("make", created)).into_iter().map(|record| record.path).collect()
+    };
+    assert_eq!(paths(9), [""; 0]);
+    scene.append(&[ran("b", 2, "make"), ran("x", 2, "ls"), ran("a", 1, "make"), sealed("y", 1)]);
+    scene.append(&[ran("c", 3, "make"), ran("d", 4, "make")]);
+    assert_eq!(paths(9), ["a", "b", "c", "d"]);
+    assert_eq!(paths(3), ["a", "b"]);
+    let mut back = scene.manifest.runs("make", 4).unwrap();
+    assert_eq!(back.next_back().unwrap().unwrap().path, "c");
+    assert_eq!(back.lines.len(), 2);
+    scene.append(&[Record { state: ArtifactState::Gone, ..ran("b", 2, "make") }]);
+    // Nothing is known of the command of a path that is gone.
+    scene.append(&[gone("d")]);
+    assert_eq!(paths(9), ["a", "c"]);
+    scene.manifest.compact().unwrap();
+    assert_eq!(paths(9), ["a", "c"]);
+    assert_eq!(all(open(&scene.dir).runs("make", 9)).len(), 2);
+}
+
+#[test]
+fn a_hundred_thousand_runs_cost_little() {
+    let scene = Scene::new();
+    let run = |n: i64| ran(&format!("artifacts/tool/call-{n}.txt"), n, &format!("{:016x}", n % 9));
+    scene.append(&(0..100_000).map(run).collect::<Vec<_>>());
+    assert_eq!(scene.manifest.runs(&format!("{:016x}", 1), 50_000).unwrap().lines.len(), 5556);
+    let memory = scene.manifest.index.lock().memory();
+    assert!(memory < 12 * 1024 * 1024, "{memory} bytes");
 }
 
 #[test]

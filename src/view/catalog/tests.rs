@@ -109,8 +109,8 @@ fn a_readme_is_short_and_names_the_tree() {
 #[test]
 fn every_view_is_ignored() {
     let want = "# Computed views. They repeat what stands beside them.\n\
-         *.summary\n*.tail\n*.head\n*.grep/\n*.find/\n*.lines/\n*.errors\n*.terms\n*.wrap\n*.shape\n\
-         *.jq/\n*.extract/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
+         *.summary\n*.tail\n*.head\n*.grep/\n*.find/\n*.lines/\n*.errors\n*.since\n\
+         *.since-run/\n*.terms\n*.wrap\n*.shape\n*.jq/\n*.extract/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
          *.preview\n**/history/messages.json\n";
     assert_eq!(ignore(), want);
 }

@@ -2,97 +2,172 @@
 //! the error ([`ErrorContext`]).
 
 use std::io;
+use std::ops::Range;
+use std::rc::Rc;
 
 use ctxfs_core::materialize::{Pattern, bare};
 use ctxfs_core::model::{Content, ErrorLine};
 
 const SIDE_BYTES: usize = 32 << 10;
+// Maximum length of content that is read whole at the first error.
+const SHARED_BYTES: u64 = 128 << 10;
 const JUDGED_BYTES: usize = 4096;
 const CONTEXT_LINES: usize = 3;
 const MAX_LINES_BELOW: usize = 24;
 // Maximum length, in lines, of a trace that is joined to its error line.
 pub(crate) const LONGEST_TRACE: usize = 60;
 
-/// A line of the content and its neighbours. `above` has the lines before it, and is `None` for the
-/// first line. `below` has the line itself and the lines after it. A neighbour that was read only
-/// in part is left out. `ends` is true if the line itself was read to its end.
-struct LinesAround {
-    above: Option<Vec<u8>>,
-    below: Vec<u8>,
-    ends: bool,
+/// Reads the lines around error lines. Errors that are near each other share what was read.
+pub(crate) struct ContextReader<'a> {
+    content: &'a dyn Content,
+    last: Option<Rc<ContextLines>>,
 }
 
-impl LinesAround {
-    fn read(content: &dyn Content, offset: u64) -> io::Result<Self> {
-        let start = offset.saturating_sub(SIDE_BYTES as u64);
-        let length = usize::try_from(offset - start).unwrap_or(SIDE_BYTES);
-        let above = whole_above(&content.bytes(start, length)?, start > 0);
-        let mut below = content.bytes(offset, SIDE_BYTES)?;
-        let complete = offset + below.len() as u64 == content.len();
-        let last = memchr::memrchr(b'\n', &below);
-        if let Some(last) = last.filter(|last| !complete || last + 1 == below.len()) {
-            below.truncate(last);
-        }
-        Ok(Self { above, below, ends: complete || last.is_some() })
+/// The lines that begin in the bytes `range` of the content: the bytes, and a text for classifying
+/// errors. In the text, bytes that are not UTF-8 are replaced by U+FFFD, and a long line is
+/// truncated. If `range` begins inside a line, that line is left out.
+struct ContextLines {
+    range: Range<u64>,
+    bytes: Vec<u8>,
+    text: String,
+    lines: Vec<ContextLine>,
+}
+
+/// A line: its offset in the content, and its ranges in the text: of the whole line, and of the part
+/// without what other programs put before and after it.
+struct ContextLine {
+    offset: u64,
+    whole: Range<usize>,
+    bare: Range<usize>,
+}
+
+/// An error line, number `own` of `lines`, with the lines above and below it that were read whole.
+pub(crate) struct ErrorContext {
+    lines: Rc<ContextLines>,
+    first: usize,
+    own: usize,
+    end: usize,
+}
+
+impl<'a> ContextReader<'a> {
+    pub(crate) fn new(content: &'a dyn Content) -> Self {
+        Self { content, last: None }
+    }
+
+    pub(crate) fn read(&mut self, at: &ErrorLine) -> io::Result<ErrorContext> {
+        let (length, side) = (self.content.len(), SIDE_BYTES as u64);
+        let wanted = at.offset.saturating_sub(side)..length.min(at.offset.saturating_add(side));
+        let has = |lines: &Rc<ContextLines>| {
+            lines.range.start <= wanted.start && wanted.end <= lines.range.end
+        };
+        let lines = match self.last.take().filter(has) {
+            Some(lines) => lines,
+            None if length <= SHARED_BYTES => Rc::new(ContextLines::read(self.content, 0..length)?),
+            None => Rc::new(ContextLines::read(self.content, wanted.clone())?),
+        };
+        self.last = Some(Rc::clone(&lines));
+        let after = |offset: u64| lines.lines.partition_point(|line| line.offset <= offset);
+        let own = after(at.offset).saturating_sub(1);
+        let first = lines.lines.partition_point(|line| line.offset < wanted.start).min(own);
+        // The last line that begins in the wanted bytes may go on after them.
+        let part = usize::from(wanted.end < length);
+        let end = after(wanted.end).saturating_sub(part).max(own + 1);
+        Ok(ErrorContext { lines, first, own, end })
     }
 }
 
-fn whole_above(bytes: &[u8], cut: bool) -> Option<Vec<u8>> {
-    let bytes = bytes.strip_suffix(b"\n")?;
-    let from = if cut { memchr::memchr(b'\n', bytes)? + 1 } else { 0 };
-    Some(bytes[from..].to_vec())
-}
+impl ContextLines {
+    fn read(content: &dyn Content, range: Range<u64>) -> io::Result<Self> {
+        let bytes = content.bytes(range.start, (range.end - range.start) as usize)?;
+        let end = range.start + bytes.len() as u64;
+        let begins = range.start == 0 || content.bytes(range.start - 1, 1)? == b"\n";
+        let mut text = String::with_capacity(bytes.len());
+        let (mut lines, mut at) = (Vec::new(), 0);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let offset = range.start + at as u64;
+            at += line.len();
+            if offset == range.start && !begins {
+                continue;
+            }
+            let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+            let line = line.strip_suffix('\r').unwrap_or(&line);
+            let line = &line[..line.floor_char_boundary(JUDGED_BYTES)];
+            let own = bare(line.as_bytes());
+            let skipped = (own.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
+            let own = if own.is_empty() { 0..0 } else { skipped..skipped + own.len() };
+            let own = if line.get(own.clone()).is_some() { own } else { 0..line.len() };
+            let start = text.len();
+            text.push_str(line);
+            let (whole, bare) = (start..text.len(), start + own.start..start + own.end);
+            lines.push(ContextLine { offset, whole, bare });
+            text.push('\n');
+        }
+        if lines.is_empty() {
+            lines.push(ContextLine { offset: range.start, whole: 0..0, bare: 0..0 });
+        }
+        Ok(Self { range: range.start..end, bytes, text, lines })
+    }
 
-/// An error line with the lines above and below it, as text for classifying the error. `below`
-/// begins with the error line. Bytes that are not UTF-8 are replaced by U+FFFD, and a long line is
-/// truncated.
-pub(crate) struct ErrorContext {
-    above: Option<String>,
-    below: String,
+    // Returns the bytes of a line, as far as they were read.
+    fn raw(&self, line: usize) -> &[u8] {
+        let from = |line: &ContextLine| (line.offset - self.range.start) as usize;
+        let end = self.lines.get(line + 1).map_or(self.bytes.len(), from);
+        let bytes = &self.bytes[from(&self.lines[line]).min(end)..end];
+        bytes.strip_suffix(b"\n").unwrap_or(bytes)
+    }
 }
 
 impl ErrorContext {
-    pub(crate) fn read(content: &dyn Content, at: &ErrorLine) -> io::Result<Self> {
-        let LinesAround { above, below, .. } = LinesAround::read(content, at.offset)?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Self { above: above.map(text), below: text(below) })
-    }
-
     #[cfg(test)]
     pub(super) fn of(text: &str, own: &str) -> Self {
         let at = text.find(own).unwrap_or_else(|| panic!("{own:?} in {text}"));
         let offset = text[..at].rfind('\n').map_or(0, |newline| newline + 1) as u64;
         let rank = ctxfs_core::model::ErrorRank::Cause;
         let at = ErrorLine { line: 1, offset, length: 1, rank, times: 1, last: None };
-        Self::read(&text.as_bytes().to_vec(), &at).unwrap()
+        ContextReader::new(&text.as_bytes().to_vec()).read(&at).unwrap()
+    }
+
+    fn bare(&self, line: usize) -> &str {
+        &self.lines.text[self.lines.lines[line].bare.clone()]
     }
 
     pub(crate) fn own(&self) -> &str {
-        self.below.split('\n').next().map_or("", judged)
+        &self.lines.text[self.lines.lines[self.own].bare.clone()]
     }
 
     // The error line, with the prefixes and suffixes that other programs add to it.
     pub(crate) fn whole(&self) -> &str {
-        self.below.split('\n').next().map_or("", cut)
+        &self.lines.text[self.lines.lines[self.own].whole.clone()]
     }
 
     pub(crate) fn above(&self) -> impl Iterator<Item = &str> {
-        self.above.iter().flat_map(|above| above.rsplit('\n')).map(judged)
+        (self.first..self.own).rev().map(|line| self.bare(line))
     }
 
     pub(crate) fn below(&self) -> impl Iterator<Item = &str> {
-        self.below.split('\n').skip(1).map(judged)
+        (self.own + 1..self.end).map(|line| self.bare(line))
     }
-}
 
-fn judged(line: &str) -> &str {
-    let line = cut(line);
-    str::from_utf8(bare(line.as_bytes())).unwrap_or(line)
-}
+    /// Returns the offset and the length of the line that is `distance` lines above the error.
+    pub(super) fn place_above(&self, distance: usize) -> (u64, u32) {
+        let line = &self.lines.lines[self.own - distance];
+        (line.offset, line.whole.len() as u32)
+    }
 
-fn cut(line: &str) -> &str {
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    &line[..line.floor_char_boundary(JUDGED_BYTES)]
+    /// Returns the text of up to `count` lines above or below the error.
+    pub(super) fn text(&self, is_above: bool, count: usize) -> &str {
+        let lines = if is_above {
+            self.own.saturating_sub(count).max(self.first)..self.own
+        } else {
+            self.own + 1..self.end.min(self.own + 1 + count)
+        };
+        let range = self
+            .lines
+            .lines
+            .get(lines)
+            .and_then(|lines| Some(lines.first()?.whole.start..lines.last()?.whole.end));
+        &self.lines.text[range.unwrap_or(0..0)]
+    }
 }
 
 // A line without its newline. `ends` is false if `text` is only the beginning of the line.
@@ -109,28 +184,21 @@ pub(super) struct Nearby {
     pub(super) continues: bool,
 }
 
-/// Reads the lines around the error line `at`. Stops at a line that does not end within the bytes
-/// that were read.
-pub(super) fn nearby(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby> {
-    let LinesAround { above, below, ends } = LinesAround::read(content, at.offset)?;
-    let mut above: Vec<&[u8]> =
-        above.iter().flat_map(|above| above.split(|byte| *byte == b'\n')).collect();
-    let above = above.split_off(above.len().saturating_sub(CONTEXT_LINES));
-    let mut below = below.split(|byte| *byte == b'\n');
-    let own = below.next().unwrap_or_default();
-    let after: Vec<&[u8]> = below.collect();
+/// Returns the lines around the error line `at`, as far as they were read whole.
+pub(super) fn nearby(reader: &mut ContextReader<'_>, at: &ErrorLine) -> io::Result<Nearby> {
+    let ErrorContext { lines, first, own, end } = reader.read(at)?;
+    let after: Vec<&[u8]> = (own + 1..end).map(|line| lines.raw(line)).collect();
     let belong = trace_length(after.iter().copied());
     let shown = belong.clamp(paragraph(&after), MAX_LINES_BELOW);
-    let first = at.line - above.len() as u64;
-    let all = above.into_iter().chain([own]).chain(after.into_iter().take(shown));
-    let line = |(number, text): (u64, &[u8])| {
-        let ends = ends || number != at.line;
-        NearbyLine { number, text: text.to_vec(), ends }
+    let is_whole = own + 1 < lines.lines.len() || lines.range.end == reader.content.len();
+    let above = own.saturating_sub(CONTEXT_LINES).max(first);
+    let line = |index: usize| NearbyLine {
+        number: at.line + index as u64 - own as u64,
+        text: lines.raw(index).to_vec(),
+        ends: is_whole || index != own,
     };
-    Ok(Nearby {
-        lines: (first..).zip(all).map(line).collect(),
-        continues: belong > MAX_LINES_BELOW,
-    })
+    let below = end.min(own + 1 + shown);
+    Ok(Nearby { lines: (above..below).map(line).collect(), continues: belong > MAX_LINES_BELOW })
 }
 
 /// Returns the number of lines to show after an error without a trace: at most `CONTEXT_LINES`

@@ -2,13 +2,14 @@
 
 use std::io;
 
-use crate::errors::context::ErrorContext;
+use crate::errors::context::{ContextReader, ErrorContext};
 use crate::errors::json;
 use crate::errors::json::ErrorRecord;
 use crate::errors::message::message;
 use crate::errors::owner::{PLACE, owner};
 use crate::errors::quoted::is_quoted;
 use crate::errors::tolerated::{ENTRY, is_handled, is_logged, is_of_passing_test};
+use crate::errors::traced::failed_step;
 use ctxfs_core::materialize::Pattern;
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 
@@ -55,8 +56,9 @@ pub(crate) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
         };
         return Ok(Findings { shown: records.into_iter().map(finding).collect(), ..found });
     }
+    let mut reader = ContextReader::new(subject.content);
     for at in &errors.shown {
-        match Finding::of(subject, at)? {
+        match Finding::of(subject, &mut reader, at)? {
             Some(finding) => found.add(finding),
             None => found.mentions += at.times,
         }
@@ -64,10 +66,17 @@ pub(crate) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
     if found.shown.iter().all(Finding::is_usual_call) && has_traced_success(subject.content)? {
         found.shown.clear();
     }
+    let is_call = |finding: &Finding| CALL.is_match(&finding.message);
+    if (found.shown.is_empty() || found.shown.iter().any(is_call))
+        && let Some(step) = failed_step(subject, &mut reader)?
+    {
+        found.shown.retain(|finding| finding.at.line != step.line);
+        found.shown.push(Finding::new(step, &reader.read(&step)?));
+    }
     if found.shown.is_empty() {
         found.mentions = errors.count;
     }
-    found.count = errors.count.saturating_sub(found.mentions);
+    found.count = errors.count.saturating_sub(found.mentions).max(found.shown.len() as u64);
     found.part_with_lesser();
     found.shown.sort_by_key(Finding::weight);
     Ok(found)
@@ -110,20 +119,23 @@ impl Finding {
     /// Classifies the first line of a series of similar lines. If that line is only a log message,
     /// also classifies the last line of the series and prefers it if it is not a log message.
     /// Returns `None` if both lines only mention errors.
-    fn of(subject: &Subject<'_>, first: &ErrorLine) -> io::Result<Option<Self>> {
-        let found = Self::at(subject, *first)?;
+    fn of(
+        subject: &Subject<'_>,
+        reader: &mut ContextReader<'_>,
+        first: &ErrorLine,
+    ) -> io::Result<Option<Self>> {
+        let mut at = |at: ErrorLine| {
+            let lines = reader.read(&at)?;
+            io::Result::Ok(judged(subject, &at, &lines).then(|| Self::new(at, &lines)))
+        };
+        let found = at(*first)?;
         let Some(last) = first.last.filter(|_| found.as_ref().is_none_or(|found| found.is_logged))
         else {
             return Ok(found);
         };
         let last = ErrorLine { line: last.line, offset: last.offset, last: None, ..*first };
-        let last = Self::at(subject, last)?;
+        let last = at(last)?;
         Ok(if last.as_ref().is_some_and(|last| !last.is_logged) { last } else { found.or(last) })
-    }
-
-    fn at(subject: &Subject<'_>, at: ErrorLine) -> io::Result<Option<Self>> {
-        let lines = ErrorContext::read(subject.content, &at)?;
-        Ok(judged(subject, &at, &lines).then(|| Self::new(at, &lines)))
     }
 
     fn new(at: ErrorLine, lines: &ErrorContext) -> Self {
@@ -196,8 +208,8 @@ fn goes_on(lines: &ErrorContext) -> bool {
 }
 
 static WRAPPER: Pattern = Pattern::new(
-    r"[Ee]xit(ed)?( with)?( non-zero)? (code|status)|[Ee]xited with|[Cc]ommand failed",
+    r"[Ee]xit(ed)?( with)?( non-zero)? (code|status)|[Ee]xited with|[Cc]ommand failed|Failed to import test module",
 );
-static CALL: Pattern = Pattern::with(" = -1 E", r"^(\[pid +\d+\] )?\w+\(.* = -1 E\w+ ");
+static CALL: Pattern = Pattern::with(" = -1 E", r"^(\[pid +\d+\] |[\d:.]+ +)*\w+\(.* = -1 E\w+ ");
 static EXCEPTION: Pattern =
     Pattern::with("E ", r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b");

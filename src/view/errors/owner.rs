@@ -81,21 +81,15 @@ impl OwnerRule {
         Self { until: Some(Pattern::new(until)), ..self }
     }
 
-    fn apply<'l>(&self, lines: &'l ErrorContext) -> Option<&'l str> {
-        match self.side {
-            Side::Above => self.find(lines.own(), || lines.above()),
-            Side::Below => self.find(lines.own(), || lines.below()),
-        }
-    }
-
     // Checks the literal first, so that most errors need no other pattern to be compiled.
-    fn find<'l, L>(&self, own: &str, lines: impl Fn() -> L) -> Option<&'l str>
-    where
-        L: Iterator<Item = &'l str>,
-    {
-        let may_match = lines().take(self.within).any(|line| self.form.may_match(line));
-        let is_for = || self.of.as_ref().is_none_or(|of| of.is_match(own));
-        if may_match && is_for() { self.nearest(lines()) } else { None }
+    fn apply<'l>(&self, lines: &'l ErrorContext) -> Option<&'l str> {
+        let is_above = self.side == Side::Above;
+        let may_match = self.form.may_match(lines.text(is_above, self.within));
+        let is_for = || self.of.as_ref().is_none_or(|of| of.is_match(lines.own()));
+        if !may_match || !is_for() {
+            return None;
+        }
+        if is_above { self.nearest(lines.above()) } else { self.nearest(lines.below()) }
     }
 
     fn nearest<'l>(&self, lines: impl Iterator<Item = &'l str>) -> Option<&'l str> {
@@ -154,6 +148,8 @@ static NAMES: OwnerRules = LazyLock::new(|| {
         // nbconvert.
         rule(Above, 200, "[NbConvertApp]", r"^\[NbConvertApp\] Converting notebook (\S+)")
             .of(r"^\w+(Error|Exception)\b"),
+        // The command of a shell that prints its commands.
+        rule(Above, 12, "+ ", r"^\+{1,2} ([\w./~'\x22-].*)$").of("^[^+]"),
     ]
 });
 
@@ -182,7 +178,8 @@ static PLACES: OwnerRules = LazyLock::new(|| {
         rule(Below, 6, "\u{256d}", r"\u{256d}\u{2500}\[ ?(\S+:\d+:\d+)"),
         // terraform.
         rule(Below, 8, " line ", r"^\W*(on \S+ line \d+[^:]*)"),
-        // pytest: the place below its `E` lines.
+        // pytest: the place below its `E` lines, and the import above them that failed.
+        rule(Above, 5, ".py:", r"^(\S+\.py:\d+): in \S").of(r"^E  "),
         rule(Below, 40, ".py:", r"^(\S+\.py:\d+): \w+").of(r"^E  ").until(r"^_{3,} "),
         // A Python traceback: the last frame outside of libraries that has a file.
         rule(Above, 80, "File \"", r#"^\s*(File ".+", line \d+(?:, in \S+)?)$"#)
@@ -199,6 +196,8 @@ static PLACES: OwnerRules = LazyLock::new(|| {
         )
         .not(r"\sat (?:\w+/)?(java|javax|jdk|sun|com\.sun|org\.junit|org\.opentest4j|org\.apache\.maven|org\.gradle)\b")
         .until(FLUSH),
+        // Node: the file that requires a missing module.
+        rule(Below, 2, "- ", r"^- (\S*[/\\]\S+)$").of("Cannot find (module|package)"),
         // Node: the first frame outside of libraries.
         rule(Below, 40, " at ", JS_FRAME).not(r"node_modules|node:|internal/").until(FLUSH),
         // AVA and Node: the place of the quoted source line.

@@ -126,27 +126,29 @@ fn is_setting(lines: &ErrorContext) -> bool {
 /// Lines nearby then differ from this line only in the word `error`, and have several different
 /// words in its place.
 fn is_name(lines: &ErrorContext) -> bool {
-    let own = words(lines.own());
     let around = lines.above().take(ROW_LINES).chain(lines.below().take(ROW_LINES));
-    let names: BTreeSet<&str> = around.filter_map(|line| one_other(&own, &words(line))).collect();
+    let names: BTreeSet<&str> = around.filter_map(|line| one_other(lines.own(), line)).collect();
     names.len() >= MIN_ALIKE
-}
-
-fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
 }
 
 /// Returns the only word in which `line` differs from `own`, if `own` has an error word in that
 /// position. Differences between numbers do not count.
-fn one_other<'l>(own: &[&str], line: &[&'l str]) -> Option<&'l str> {
+fn one_other<'l>(own: &str, line: &'l str) -> Option<&'l str> {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-    let mut others = own
-        .iter()
-        .zip(line)
-        .filter(|(one, other)| one != other && !(is_number(one) && is_number(other)));
-    let (one, other) = others.next()?;
-    let alone = others.next().is_none() && own.len() == line.len() && own.len() > 2;
-    (alone && WORD.is_match(one)).then_some(other)
+    let (mut ones, mut others) = (own.split_whitespace(), line.split_whitespace());
+    let (mut found, mut count) = (None, 0);
+    while let Some((one, other)) = ones.next().zip(others.next()) {
+        count += 1;
+        if one != other && !(is_number(one) && is_number(other)) {
+            if found.is_some() {
+                return None;
+            }
+            found = Some((one, other));
+        }
+    }
+    let (one, other) = found?;
+    let is_long = count > 2 && own.split_whitespace().count() == line.split_whitespace().count();
+    (is_long && WORD.is_match(one)).then_some(other)
 }
 
 fn near(lines: &ErrorContext) -> impl Iterator<Item = &str> {

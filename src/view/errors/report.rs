@@ -8,7 +8,7 @@ use std::io::Write;
 use bstr::ByteSlice as _;
 
 use crate::clean::clean;
-use crate::errors::context::{Nearby, NearbyLine};
+use crate::errors::context::{ContextReader, Nearby, NearbyLine};
 use crate::errors::{Finding, Findings, context};
 use crate::grep::page;
 use crate::number::grouped;
@@ -45,9 +45,9 @@ struct PrintedLine {
 
 impl ErrorReport {
     pub(super) fn of(content: &dyn Content, found: &Findings) -> io::Result<Self> {
-        let mut report = Self::default();
+        let (mut report, mut reader) = (Self::default(), ContextReader::new(content));
         for finding in &found.shown {
-            if report.rest.is_empty() && report.add(content, found, finding)? {
+            if report.rest.is_empty() && report.add(&mut reader, found, finding)? {
                 continue;
             }
             report.add_rest(finding);
@@ -62,11 +62,11 @@ impl ErrorReport {
 
     fn add(
         &mut self,
-        content: &dyn Content,
+        reader: &mut ContextReader<'_>,
         found: &Findings,
         finding: &Finding,
     ) -> io::Result<bool> {
-        let Nearby { lines, continues } = context::nearby(content, &finding.at)?;
+        let Nearby { lines, continues } = context::nearby(reader, &finding.at)?;
         let is_first = self.lines.is_empty();
         let room = if is_first { TOTAL_BYTES } else { CONTEXT_BYTES };
         let new = |line: &&NearbyLine| !self.lines.contains_key(&line.number);

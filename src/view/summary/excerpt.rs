@@ -1,14 +1,15 @@
-//! The part of an output that a summary shows: its head, its errors and its tail. Of consecutive
-//! lines of the same form, only the first two are shown.
+//! The part of an output that a summary shows: its head, its errors, the lines between that name the
+//! most, and its tail. Consecutive lines alike are folded.
 
-use std::collections::HashMap;
 use std::io;
 
-use crate::clean::{Cleaned, clean};
+use crate::clean::{Cleaned, TextBudget, clean};
 use crate::errors::{Findings, error_line};
-use crate::number::grouped;
+use crate::number::{counted, grouped};
 use crate::scan;
-use ctxfs_core::materialize::LikenessHasher;
+use crate::summary::alike::{LineForms, fold_mark};
+use crate::summary::between::{ChosenLine, LineStretch, chosen};
+use crate::summary::records::records;
 use ctxfs_core::model::{Json, Limits, Subject};
 
 /// Number of bytes that are read at either end. This is more than fits into an excerpt, even if
@@ -20,35 +21,18 @@ const MARK_CHARS: usize = 48;
 const ERRORS_BYTES: usize = 2000;
 // Maximum number of error lines.
 const MAX_ERRORS: usize = 8;
-// Maximum number of lines of head and tail after a failure.
-const FAILED_HEAD: usize = 5;
-const FAILED_TAIL: usize = 25;
-// Maximum number of lines of head and tail of a JSON document.
-const DOCUMENT_HEAD: usize = 25;
-const DOCUMENT_TAIL: usize = 5;
-// Number of lines of the same form that are shown, and number of rows of a table that are shown,
-// including its header.
-const SHOWN_LINES: u32 = 2;
-const SHOWN_ROWS: u32 = 3;
-// Minimum number of consecutive lines that are folded.
-const MIN_FOLDED: usize = 3;
-// Separators between the cells of a table row, and the minimum number of separators in a row.
-const SEPARATORS: [u8; 4] = *b",;\t|";
-const MIN_SEPARATORS: usize = 3;
+// Number of bytes that may stay unused before head and tail get more.
+const SPARE_BYTES: usize = 160;
 // Follows the lines that the reader has seen before the summary.
 const ABOVE: &str = " (above)";
 
-#[derive(Clone, Copy)]
-pub(super) struct ExcerptBudget {
-    pub(super) bytes: usize,
-    pub(super) lines: usize,
-}
-
-/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted. If
-/// they were not, the line numbers of the tail are unknown.
+/// Head, errors, lines between, records of JSON, and tail of an output. `lines` is the number of its lines, if they
+/// were counted. If they were not, the line numbers of the tail are unknown.
 pub(super) struct Excerpt {
     head: ExcerptLines,
     errors: Vec<String>,
+    between: Vec<ChosenLine>,
+    records: Vec<String>,
     tail: ExcerptLines,
     lines: Option<u64>,
 }
@@ -56,8 +40,8 @@ pub(super) struct Excerpt {
 /// Consecutive lines at one end of the output. `lines` is the number of output lines that they
 /// represent. `above` is true if the reader has seen these lines before the summary, so that it has
 /// no text of them. `folded` is true if one of them represents several output lines. If the output has
-/// only one line and it is shown in part, `columns` are the byte columns that are shown. `end` is
-/// the offset after the last byte of a head.
+/// only one line and it is shown in part, `columns` are the byte columns that are shown. `bound` is
+/// the offset after the last byte of a head, or of the first byte of a tail.
 #[derive(Default)]
 struct ExcerptLines {
     text: Vec<String>,
@@ -66,11 +50,70 @@ struct ExcerptLines {
     folded: bool,
     cut: bool,
     columns: Option<(u64, u64)>,
-    end: u64,
+    bound: u64,
 }
 
-pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
-    split(bytes).into_iter().map(|line| clean(line, usize::MAX, usize::MAX).text).collect()
+/// The bytes at both ends of an output of `length` bytes. `from` is the offset of `last`.
+struct Ends {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    from: u64,
+    length: u64,
+    forms: LineForms,
+}
+
+impl Ends {
+    fn read(subject: &Subject<'_>) -> io::Result<Self> {
+        let length = subject.content.len();
+        let first = subject.content.bytes(0, READ)?;
+        let from = length.saturating_sub(READ as u64);
+        let last = if from == 0 { first.clone() } else { subject.content.bytes(from, READ)? };
+        let rest = (first.len() as u64).saturating_sub(from).min(last.len() as u64) as usize;
+        let forms = LineForms::of(split(&first).into_iter().chain(split(&last[rest..])));
+        Ok(Self { first, last, from, length, forms })
+    }
+
+    // Returns the part of `last` that begins at an offset.
+    fn last_from(&self, offset: u64) -> &[u8] {
+        let at = usize::try_from(offset.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        self.last.get(at..).unwrap_or_default()
+    }
+
+    /// Returns the whole lines between `head` and `tail` that were read.
+    fn between(
+        &self,
+        head: &ExcerptLines,
+        tail: &ExcerptLines,
+        lines: Option<u64>,
+    ) -> Vec<LineStretch<'_>> {
+        let end = |bytes: &[u8]| memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+        let first = self.first.get(head.bound as usize..).unwrap_or_default();
+        let room = usize::try_from(tail.bound.saturating_sub(head.bound)).unwrap_or(usize::MAX);
+        let first = &first[..first.len().min(room)];
+        let begins = head.bound == 0 || self.first.get(head.bound as usize - 1) == Some(&b'\n');
+        let skipped = if begins {
+            0
+        } else {
+            memchr::memchr(b'\n', first).map_or(first.len(), |end| end + 1)
+        };
+        let near = &first[skipped..end(first).max(skipped)];
+        let after = head.bound + (skipped + near.len()) as u64;
+        let from = after.max(self.from);
+        let last = self.last_from(from);
+        let room = usize::try_from(tail.bound.saturating_sub(from)).unwrap_or(usize::MAX);
+        let last = &last[..last.len().min(room)];
+        let skipped = if from == after {
+            0
+        } else {
+            memchr::memchr(b'\n', last).map_or(last.len(), |end| end + 1)
+        };
+        let far = &last[skipped..end(last).max(skipped)];
+        let number =
+            lines.map(|lines| (lines + 1).saturating_sub(tail.lines + scan::newlines(far)));
+        let near = LineStretch { line: head.lines + 1, lines: split(near) };
+        let far = number.map(|line| LineStretch { line, lines: split(far) });
+        [near].into_iter().chain(far).collect()
+    }
 }
 
 impl Excerpt {
@@ -78,21 +121,77 @@ impl Excerpt {
         subject: &Subject<'_>,
         found: &Findings,
         above: &[u8],
-        budget: ExcerptBudget,
+        budget: TextBudget,
     ) -> io::Result<Self> {
         let errors = error_lines(found, budget.bytes / 3);
         let taken: usize = errors.iter().map(|text| text.len() + 1).sum();
-        let left = ExcerptBudget {
+        let left = TextBudget {
             bytes: budget.bytes - taken,
             lines: budget.lines.saturating_sub(errors.len()),
         };
-        let (for_head, for_tail) = shares(subject, left);
-        let head =
-            if above.is_empty() { head(subject, for_head)? } else { head_above(subject, above)? };
-        let tail = tail(subject, for_tail, &head)?;
+        let ends = Ends::read(subject)?;
+        let eighths = eighths(subject);
+        let shares = eighths.map(|eighths| eighths * left.bytes / 8);
+        let excerpt = Self::within(subject, &ends, above, left, shares)?;
+        let spare = left.bytes.saturating_sub(excerpt.size());
+        if spare < SPARE_BYTES || excerpt.has_all() {
+            return Ok(Self { errors, ..excerpt });
+        }
+        let sum: usize = eighths.iter().sum();
+        let used = [&excerpt.head, &excerpt.tail].map(|part| size(&part.text));
+        let shares = [0, 1].map(|end| used[end] + eighths[end] * spare / sum);
+        let excerpt = Self::within(subject, &ends, above, left, shares)?;
+        Ok(Self { errors, ..excerpt })
+    }
+
+    fn within(
+        subject: &Subject<'_>,
+        ends: &Ends,
+        above: &[u8],
+        budget: TextBudget,
+        shares: [usize; 2],
+    ) -> io::Result<Self> {
+        let lines = (budget.lines / 2).min(subject.limits.snippet_lines).max(1);
+        let [for_head, for_tail] = shares
+            .map(|bytes| TextBudget { bytes: bytes.min(subject.limits.snippet_bytes), lines });
+        let (mut forms, mut last_forms) = (ends.forms.clone(), ends.forms.clone());
+        let head = if above.is_empty() {
+            head(ends, for_head, &mut forms)
+        } else {
+            head_above(ends, above)
+        };
+        let tail = tail(subject, ends, for_tail, &head, &mut last_forms)?;
         let counted = subject.analysis.bytes == subject.content.len();
         let lines = counted.then_some(subject.analysis.lines);
-        Ok(Self { head, errors, tail, lines })
+        let mut excerpt = Self {
+            head,
+            errors: Vec::new(),
+            between: Vec::new(),
+            records: Vec::new(),
+            tail,
+            lines,
+        };
+        let left = TextBudget {
+            bytes: budget.bytes.saturating_sub(excerpt.size()),
+            lines: budget.lines.saturating_sub(excerpt.head.text.len() + excerpt.tail.text.len()),
+        };
+        // Also of JSON with a line of another kind behind it.
+        let is_json = !matches!(subject.analysis.json, Json::No);
+        if is_json && !excerpt.has_all() {
+            excerpt.records = records(&ends.first, left);
+        }
+        if excerpt.records.is_empty() {
+            let stretches = ends.between(&excerpt.head, &excerpt.tail, lines);
+            let head_bytes = ends.first.get(..excerpt.head.bound as usize).unwrap_or(&ends.first);
+            let shown = [head_bytes, ends.last_from(excerpt.tail.bound)];
+            excerpt.between = chosen(&stretches, &shown, &mut forms, left);
+        }
+        Ok(excerpt)
+    }
+
+    fn size(&self) -> usize {
+        let between: usize = self.between.iter().map(|chosen| chosen.text.len() + 1).sum();
+        between + size(&self.head.text) + size(&self.records) + size(&self.tail.text)
     }
 
     fn head_lines(&self) -> u64 {
@@ -130,7 +229,11 @@ impl Excerpt {
         let head = self.head_lines();
         let (Some(start), Some(lines)) = (self.tail_start(), self.lines) else {
             let (head, tail) = (named((1, head)), last(self.tail.lines));
-            return format!("{head}{above} and {tail}; what is between is not shown");
+            let between = match self.between.len() {
+                0 => "; what is between is not shown".to_owned(),
+                some => format!(", and {} between", counted(some as u64, "line")),
+            };
+            return format!("{head}{above} and {tail}{between}");
         };
         if start <= head + 1 {
             let all = || format!("all {} lines", grouped(lines));
@@ -140,10 +243,16 @@ impl Excerpt {
             (first, last) if first == last => format!("line {} is not shown", grouped(first)),
             hidden => format!("lines {} are not shown", span(hidden)),
         };
+        let some = self.between.len() as u64;
+        let hidden = if some > 0 {
+            format!(", and {} of lines {}", grouped(some), span((head + 1, start - 1)))
+        } else {
+            format!("; {hidden}")
+        };
         if self.tail.text.is_empty() {
-            return format!("{}{above}; {hidden}", named((1, head)));
+            return format!("{}{above}{hidden}", named((1, head)));
         }
-        format!("lines {}{above} and {}; {hidden}", span((1, head)), span((start, lines)))
+        format!("lines {}{above} and {}{hidden}", span((1, head)), span((start, lines)))
     }
 
     pub(super) fn into_lines(self) -> Vec<String> {
@@ -156,8 +265,21 @@ impl Excerpt {
         let errors = (!self.errors.is_empty()).then(|| "--- errors ---".to_owned());
         let head = (!self.head.above).then_some(head).into_iter().chain(self.head.text);
         let errors = errors.into_iter().chain(self.errors);
-        head.chain(errors).chain(tail).chain(self.tail.text).collect()
+        let some = !self.between.is_empty();
+        let between =
+            some.then(|| "--- between: lines with names that are nowhere else here ---".to_owned());
+        let records = (!self.records.is_empty()).then(|| "--- records: id and name ---".to_owned());
+        let between = between
+            .into_iter()
+            .chain(records)
+            .chain(self.records)
+            .chain(self.between.into_iter().map(|chosen| chosen.text));
+        head.chain(errors).chain(between).chain(tail).chain(self.tail.text).collect()
     }
+}
+
+fn size(lines: &[String]) -> usize {
+    lines.iter().map(|line| line.len() + 1).sum()
 }
 
 impl ExcerptLines {
@@ -180,35 +302,27 @@ impl ExcerptLines {
     }
 }
 
-/// Returns the budgets of head and tail, which are usually half each. After a failure the head gets
-/// less, because the errors and the end are more informative. In a document the tail gets less.
-fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
-    let limits = subject.limits;
-    let bytes = budget.bytes.min(2 * limits.snippet_bytes);
-    let lines = budget.lines.min(2 * limits.snippet_lines).max(2);
+/// Returns the shares of head and tail in eighths of the budget: half of it, as the lines between have
+/// more names. After a failure the head gets less, because the end is more informative. In a document
+/// the tail gets less.
+fn eighths(subject: &Subject<'_>) -> [usize; 2] {
     let failed = subject.record.provenance.exit_code.is_some_and(|code| code != 0);
-    if failed {
-        let head = ExcerptBudget { bytes: bytes / 4, lines: (lines / 4).clamp(1, FAILED_HEAD) };
-        let tail = ExcerptBudget { bytes: bytes / 2, lines: (lines / 2).min(FAILED_TAIL) };
-        return (head, tail);
+    match subject.analysis.json {
+        Json::Document { .. } => [3, 1],
+        _ if failed => [1, 3],
+        _ => [2, 2],
     }
-    if matches!(subject.analysis.json, Json::Document { .. }) {
-        let head = ExcerptBudget { bytes: bytes / 2, lines: lines.min(DOCUMENT_HEAD) };
-        return (head, ExcerptBudget { bytes: bytes / 8, lines: lines.min(DOCUMENT_TAIL) });
-    }
-    let head = ExcerptBudget { bytes: bytes / 2, lines: (lines / 2).max(1) };
-    (head, ExcerptBudget { bytes: bytes - head.bytes, lines: lines - head.lines })
 }
 
-fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines> {
-    let bytes = subject.content.bytes(0, READ)?;
+fn head(ends: &Ends, budget: TextBudget, forms: &mut LineForms) -> ExcerptLines {
+    let bytes = &ends.first;
     // Lines in the second half are left to the tail.
-    let half = bytes.len().min((subject.content.len() / 2) as usize);
-    let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
+    let half = bytes.len().min((ends.length / 2) as usize);
+    let mut part = ExcerptLines::default();
     let mut left = budget.bytes;
     let mut at = 0;
     while at < bytes.len() && part.text.len() < budget.lines {
-        let folded = fold.run(whole_lines(&bytes[at..half.max(at)]));
+        let folded = forms.run(whole_lines(&bytes[at..half.max(at)]));
         if folded > 0 && left > MARK_CHARS {
             left -= part.fold(folded, false);
             at += memchr::memchr_iter(b'\n', &bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
@@ -216,7 +330,7 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
         }
         let line = &bytes[at..];
         let end = memchr::memchr(b'\n', line).map(|end| at + end + 1);
-        let is_cut = end.is_none() && (bytes.len() as u64) < subject.content.len();
+        let is_cut = end.is_none() && (bytes.len() as u64) < ends.length;
         if (at > 0 && is_cut) || (part.folded && end.is_none_or(|end| end > half)) {
             break;
         }
@@ -224,40 +338,40 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
         let (text, used) = start_of(line, left, at == 0);
         let Some(text) = text else { break };
         left -= (text.len() + 1).min(left);
-        fold.show(line);
+        forms.show(line);
         part.text.push(text);
         part.lines += 1;
         let cut = used < line.len();
         part.cut |= cut;
-        let last = end.is_none_or(|end| end as u64 == subject.content.len());
+        let last = end.is_none_or(|end| end as u64 == ends.length);
         if cut && last {
             part.columns = (at == 0).then_some((1, used as u64));
-            part.end = (at + used) as u64;
-            return Ok(part);
+            part.bound = (at + used) as u64;
+            return part;
         }
         at = end.unwrap_or(bytes.len());
     }
-    part.end = at as u64;
-    Ok(part)
+    part.bound = at as u64;
+    part
 }
 
 /// Returns the head of the part after the bytes `above`, which the reader has seen. The content lacks
 /// the escape sequences of `above`, but has the same lines.
-fn head_above(subject: &Subject<'_>, above: &[u8]) -> io::Result<ExcerptLines> {
-    let bytes = subject.content.bytes(0, READ)?;
+fn head_above(ends: &Ends, above: &[u8]) -> ExcerptLines {
+    let bytes = &ends.first;
     let whole = memchr::memchr_iter(b'\n', above).count();
-    let starts = memchr::memchr_iter(b'\n', &bytes).map(|end| end + 1);
+    let starts = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1);
     let at = [0].into_iter().chain(starts).nth(whole).unwrap_or(bytes.len());
     let begun = above.len() - memchr::memrchr(b'\n', above).map_or(0, |end| end + 1);
     let used = begun.min(bytes.len() - at);
-    Ok(ExcerptLines {
+    ExcerptLines {
         lines: whole as u64 + u64::from(used > 0),
         above: true,
         cut: used > 0,
         columns: (whole == 0).then_some((1, used as u64)),
-        end: (at + used) as u64,
+        bound: (at + used) as u64,
         ..ExcerptLines::default()
-    })
+    }
 }
 
 /// Returns the whole line if it fits. Otherwise, returns the longest start of the line that leaves
@@ -280,20 +394,21 @@ fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) 
 
 fn tail(
     subject: &Subject<'_>,
-    budget: ExcerptBudget,
+    ends: &Ends,
+    budget: TextBudget,
     head: &ExcerptLines,
+    forms: &mut LineForms,
 ) -> io::Result<ExcerptLines> {
-    let length = subject.content.len();
-    let from = head.end.max(length.saturating_sub(READ as u64));
-    let bytes = subject.content.bytes(from, READ)?;
-    let lines = split(&bytes);
+    let from = head.bound.max(ends.from);
+    let bytes = ends.last_from(from);
+    let lines = split(bytes);
     let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
-    let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
+    let mut part = ExcerptLines::default();
     let mut left = budget.bytes;
     let mut rest = lines.len();
     while rest > 0 && part.text.len() < budget.lines {
         let first = usize::from(!begins);
-        let folded = fold.run(lines[first.min(rest)..rest].iter().rev().copied());
+        let folded = forms.run(lines[first.min(rest)..rest].iter().rev().copied());
         if folded > 0 && left > MARK_CHARS {
             left -= part.fold(folded, true);
             rest -= folded;
@@ -319,10 +434,14 @@ fn tail(
             break;
         };
         left -= (text.len() + 1).min(left);
-        fold.show(line);
+        forms.show(line);
         part.text.insert(0, text);
         part.lines += 1;
     }
+    // The newlines before the tail.
+    let before = lines.len() - part.lines as usize;
+    let mut starts = [0].into_iter().chain(memchr::memchr_iter(b'\n', bytes).map(|end| end + 1));
+    part.bound = from + starts.nth(before).unwrap_or(bytes.len()) as u64;
     Ok(part)
 }
 
@@ -361,7 +480,7 @@ fn last_chars(line: &[u8], chars: usize) -> usize {
     starts.take(chars).last().unwrap_or(from)
 }
 
-fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
+pub(super) fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     let mut left = bytes.min(ERRORS_BYTES);
     let mut lines = found.shown.iter().take(MAX_ERRORS).map(error_line).collect::<Vec<String>>();
     lines.retain(|line| {
@@ -379,7 +498,7 @@ fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.take(if last > 0 { usize::MAX } else { 0 })
 }
 
-fn split(bytes: &[u8]) -> Vec<&[u8]> {
+pub(super) fn split(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() {
         return Vec::new();
     }
@@ -404,95 +523,4 @@ fn last(lines: u64) -> String {
 // Formats a range of lines: `lines 8,090-8,112`, `line 7`.
 fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
-}
-
-#[derive(Default)]
-struct LineFold {
-    likeness: LikenessHasher,
-    shown: HashMap<u64, u32>,
-}
-
-impl LineFold {
-    /// Returns the number of lines at the start of `lines` that can be folded, because enough lines
-    /// of their forms were shown. Returns 0 if there are fewer than `MIN_FOLDED`.
-    fn run<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> usize {
-        let count = lines.take_while(|line| self.is_known(line)).count();
-        if count < MIN_FOLDED { 0 } else { count }
-    }
-
-    fn show(&mut self, line: &[u8]) {
-        *self.shown.entry(self.likeness.of(line)).or_default() += 1;
-        if let Some(row) = row(line) {
-            *self.shown.entry(row).or_default() += 1;
-        }
-    }
-
-    fn is_known(&mut self, line: &[u8]) -> bool {
-        let shown = |form: u64| self.shown.get(&form).copied().unwrap_or_default();
-        shown(self.likeness.of(line)) >= SHOWN_LINES
-            || row(line).is_some_and(|row| shown(row) >= SHOWN_ROWS)
-    }
-}
-
-// Returns the form of a table row: its separator and how often it occurs. A row begins with
-// a letter, a digit or a quote.
-fn row(line: &[u8]) -> Option<u64> {
-    let cells = |sign: u8| memchr::memchr_iter(sign, line).count();
-    let (count, sign) = SEPARATORS.iter().map(|sign| (cells(*sign), *sign)).max()?;
-    let begins = line.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'"');
-    (begins && count >= MIN_SEPARATORS).then(|| (count as u64) << 8 | u64::from(sign))
-}
-
-fn fold_mark(lines: usize) -> String {
-    format!("[... {} lines like these ...]", grouped(lines as u64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folded(text: &str) -> Vec<String> {
-        let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
-        let (mut fold, mut shown, mut at) = (LineFold::default(), Vec::new(), 0);
-        while at < lines.len() {
-            let run = fold.run(lines[at..].iter().copied());
-            if run > 0 {
-                shown.push(fold_mark(run));
-            } else {
-                fold.show(lines[at]);
-                shown.push(String::from_utf8(lines[at].to_vec()).unwrap());
-            }
-            at += run.max(1);
-        }
-        shown
-    }
-
-    #[test]
-    fn two_of_a_form_are_shown() {
-        let text = "start\nread 1\nread 2\nread 3\nread 4\nread 5\nend\nread 6\nread 7\n";
-        let shown = [
-            "start",
-            "read 1",
-            "read 2",
-            "[... 3 lines like these ...]",
-            "end",
-            "read 6",
-            "read 7",
-        ];
-        assert_eq!(folded(text), shown);
-        let turns = "open 1\nclose 1\n".repeat(50);
-        assert_eq!(folded(&turns).last().unwrap(), "[... 96 lines like these ...]");
-    }
-
-    #[test]
-    fn rows_are_of_one_form() {
-        let names = ["Ann", "Bea", "Cy", "Dan", "Eve"];
-        let row = |name: &&str| format!("{name},x{name},1,{name}@b.org");
-        let rows = names.iter().map(row).collect::<Vec<String>>().join("\n");
-        let shown = folded(&format!("name,login,id,mail address\n{rows}"));
-        assert_eq!(shown.len(), 4);
-        assert_eq!(shown[3], "[... 3 lines like these ...]");
-        let prose = "One, two, three, and four.\nRed, green, blue, and grey.\n";
-        assert_eq!(folded(prose).len(), 2);
-    }
 }

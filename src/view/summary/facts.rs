@@ -1,12 +1,15 @@
 //! The lines of a summary before the excerpt.
 
 use std::io;
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
 
 use crate::clean::capped;
 use crate::errors::Findings;
 use crate::number::{counted, grouped, rounded};
 use crate::summary::{contents, steps};
-use crate::{Filter, Title, kind, query};
+use crate::{Filter, Title, kind, query, since};
 use ctxfs_core::model::{Json, Limits, Subject, Trouble};
 
 // Size in bytes beyond which less important lines are left out.
@@ -19,10 +22,13 @@ const TROUBLE_CHARS: usize = 400;
 // Number of bytes that are searched for the dimensions of an image. Previews and colour profiles
 // may come first.
 const HEAD_BYTES: usize = 256 << 10;
+// Number of bytes that are searched for a mark that the output was cut before. Hosts cut outputs to at
+// most this size.
+const CUT_BYTES: usize = 64 << 10;
 
-/// The facts in the order of their lines. `shown` states which lines the excerpt shows. `before`
-/// and `after` are the facts before and after `shown`. `steps` are the ways to read the rest of the
-/// output.
+/// The facts in the order of their lines. `shown` states which lines the excerpt shows, and the
+/// change since the last run. `before` and `after` are the facts before and after `shown`. `steps`
+/// are the ways to read the rest of the output.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,
@@ -32,18 +38,18 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn size(&self) -> usize {
-        let lines = self.before.iter().chain(&self.after).chain(&self.steps);
+        let lines = [&self.before, &self.shown, &self.after, &self.steps].into_iter().flatten();
         lines.map(|line| line.len() + 1).sum()
     }
 
     pub(super) fn count(&self) -> usize {
-        self.before.len() + self.after.len() + self.steps.len()
+        self.before.len() + self.shown.len() + self.after.len() + self.steps.len()
     }
 
     /// Sets the lines about the shown part and about the secrets redacted in it. If `all` is true,
     /// the whole output is shown, and the steps are removed.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
-        self.shown = [shown].into_iter().chain(redacted).collect();
+        self.shown.splice(0..0, [shown].into_iter().chain(redacted));
         if all {
             self.steps.clear();
         }
@@ -81,6 +87,7 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
     } else {
         lines.push(format!("digest: blake3 {}", subject.analysis.digest));
         lines.push("shown: nothing, it is not text".to_owned());
+        lines.extend(since::line(subject));
         lines.push(format!("file:   {}", subject.place.file()));
     }
     Ok(capped_lines(&lines))
@@ -102,6 +109,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
         Some(size(subject)),
         Some(format!("shown: all of it{as_shown}, {}", counted(lines, "line"))),
         redacted,
+        since::line(subject),
         Some(format!("file:   {}", subject.place.file())),
         Some(format!("--- output: {range} ---")),
     ];
@@ -118,16 +126,9 @@ pub(super) fn with_excerpt(
     let [read, query] = read(subject, trouble.is_some() && is_first);
     let is_complete = subject.record.incomplete().is_none();
     let goes_on = if is_complete && !above.is_empty() { "The output goes on. " } else { "" };
-    let before = [
-        Some(format!("[ctxfs] {goes_on}{}", ended(subject))),
-        title(subject),
-        Some(identity(subject)),
-        also(subject.same_name),
-        Some(steps::file(subject)),
-        Some(size(subject)),
-        shape(subject),
-        trouble,
-    ];
+    let opening = format!("[ctxfs] {goes_on}{}", ended(subject));
+    let mut before = identified(subject, opening);
+    before.extend([shape(subject), trouble]);
     let columns = contents::columns(subject)?;
     let repeated = if columns.is_none() { contents::repeated(subject)? } else { None };
     let sections = contents::sections(subject)?;
@@ -137,11 +138,33 @@ pub(super) fn with_excerpt(
     let mut steps = steps::to_errors(subject, found)?;
     steps.extend(long(subject));
     steps.extend(steps::to_the_rest(subject));
-    let lines = |lines: Vec<Option<String>>| {
-        capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
-    };
-    let (before, after, steps) = (lines(before.into()), lines(after.into()), capped_lines(&steps));
-    Ok(Facts { before, shown: Vec::new(), after, steps }.fitted())
+    let (before, after, steps) = (present(before), present(after.into()), capped_lines(&steps));
+    Ok(Facts { before, shown: present(vec![since::line(subject)]), after, steps }.fitted())
+}
+
+/// Returns the facts about a list, which needs no description of its content.
+pub(super) fn of_list(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
+    let before = present(identified(subject, opening(subject)));
+    let after = present(vec![errors(found)]);
+    let mut steps = steps::to_errors(subject, found)?;
+    steps.extend(steps::to_the_rest(subject));
+    let (shown, steps) = (present(vec![since::line(subject)]), capped_lines(&steps));
+    Ok(Facts { before, shown, after, steps }.fitted())
+}
+
+fn identified(subject: &Subject<'_>, opening: String) -> Vec<Option<String>> {
+    vec![
+        Some(opening),
+        title(subject),
+        Some(identity(subject)),
+        also(subject.same_name),
+        Some(steps::file(subject)),
+        Some(size(subject)),
+    ]
+}
+
+fn present(lines: Vec<Option<String>>) -> Vec<String> {
+    capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
 }
 
 fn capped_lines(lines: &[String]) -> Vec<String> {
@@ -150,6 +173,22 @@ fn capped_lines(lines: &[String]) -> Vec<String> {
 
 fn opening(subject: &Subject<'_>) -> String {
     format!("[ctxfs] {}", ended(subject))
+}
+
+// Matches the marks that hosts leave where they cut an output.
+static CUT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?-u)(?:(?:\xe2\x80\xa6|\.\.\.|[\[<(]) *|(?m:^))(\d[\d,]* (?:more )?(?:chars|characters|bytes|tokens|lines) (?:truncated|elided|omitted))|[\[<](truncated \d[\d,]* (?:chars|characters|bytes|tokens|lines))[\]>]",
+    )
+    .expect("a pattern of this file")
+});
+
+// Returns the mark of whatever cut the output before it was stored.
+fn cut_before(subject: &Subject<'_>) -> Option<String> {
+    let near = subject.content.bytes(0, CUT_BYTES).ok()?;
+    let found = CUT.captures(&near)?;
+    let mark = found.get(1).or_else(|| found.get(2))?;
+    Some(String::from_utf8_lossy(mark.as_bytes()).into_owned())
 }
 
 // Describes how the call ended, and states that it need not be repeated.
@@ -162,6 +201,11 @@ pub(crate) fn ended(subject: &Subject<'_>) -> String {
     let ended = ended.unwrap_or_default();
     if let Some(why) = subject.record.incomplete() {
         return format!("INCOMPLETE: part of the output may be missing ({why}){ended}.");
+    }
+    if let Some(mark) = cut_before(subject) {
+        return format!(
+            "The output is stored as it came{ended}. It has a mark of an earlier cut: \"{mark}\"."
+        );
     }
     let what = match exit {
         None => "the call",

@@ -1,9 +1,9 @@
-//! The steps in a summary: views with which a reader can continue. A step that leads to an error is
-//! offered only if trying it shows the error in few bytes.
+//! The steps in a summary: views with which a reader can continue. A search that leads to an error
+//! is offered only if it shows the error in few bytes.
 //!
 //! Four spaces end the name of a view, because searches and filters contain single spaces.
 
-use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::io;
 use std::sync::LazyLock;
 
@@ -13,8 +13,11 @@ use regex::bytes::Regex;
 use crate::errors::{Finding, Findings};
 use crate::number::counted;
 use crate::scan;
-use crate::{PageNumber, Query, RenderError, Rendered, Words, find, grep};
-use ctxfs_core::model::{ErrorLine, ErrorRank, Json, Subject, TriedView};
+use crate::summary::trials::{
+    CONTEXT_LINES, FEW_LINES, FoundLines, MAX_TEXTS, SearchText, find_lines,
+};
+use crate::{PageNumber, Query, Words};
+use ctxfs_core::model::{ErrorLine, ErrorRank, Json, Limits, Subject, TriedView};
 
 // Number of lines that a part shows on either side of its central line.
 const PART_LINES: u64 = 10;
@@ -24,22 +27,21 @@ const MAX_WORDS: usize = 3;
 // The steps that are offered if the summary cannot suggest words of the output.
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
 const ANY_SEARCH: &str = "search: .grep/PATTERN";
-// Maximum number of lines that a search shows, and the number of lines up to which it also shows
-// context.
+// Maximum number of lines that a search shows.
 const MAX_LINES: u64 = 40;
-const FEW_LINES: u64 = 10;
-// Number of context lines around each match if there are few matches.
-const CONTEXT_LINES: u64 = 3;
+// A word that occurs in so few lines leads to each of them.
+const RARE_LINES: u64 = 8;
+// Maximum number of words of an error that are counted.
+const MAX_COUNTED_WORDS: usize = 24;
 // Maximum number of errors whose names a search contains.
 const MAX_NAMES: usize = 3;
 // Allowed length of a phrase in bytes.
 const PHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=40;
 // Maximum number of bytes that a step shows.
 const STEP_BYTES: usize = 8 << 10;
-// Maximum sizes in bytes of outputs in which searches are tried, and of outputs in which words are
-// tried. Either takes about 20 milliseconds.
-const MAX_SEARCHED_BYTES: u64 = 16 << 20;
-const MAX_FOUND_BYTES: u64 = 512 << 10;
+// Maximum size in bytes of outputs in which searches are tried. That takes about 20 milliseconds.
+const MAX_TRIED_BYTES: u64 = 16 << 20;
+const FIND: &str = ".find/";
 
 // Returns the line that names the artifact itself. The other lines have suffixes of this name.
 pub(super) fn file(subject: &Subject<'_>) -> String {
@@ -56,12 +58,19 @@ pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<V
     let kinds = counted(found.shown.len() as u64, "kind");
     let next = || format!("next:   .errors    ({kinds} of error, with the lines around each)");
     let next = (!is_document(subject)).then(next);
-    let trials = Trials::of(subject);
-    let search = search_step(&trials, found)?.unwrap_or_else(|| ANY_SEARCH.to_owned());
+    let tried = tried(subject, found)?;
+    let leads = |tried: &&TriedView| tried.shows && tried.lines.is_none_or(|it| it <= MAX_LINES);
+    let (words, searches): (Vec<_>, Vec<_>) =
+        tried.iter().filter(leads).partition(|tried| tried.view.starts_with(FIND));
+    let find = words.first().map(|tried| format!("find:   {}", tried.view));
+    let search = searches.iter().find_map(|tried| {
+        let lines = counted(tried.lines?, "line");
+        Some(format!("search: {}    ({lines})", tried.view))
+    });
     let part = part_step(subject, found)?;
     let part = part.unwrap_or_else(|| format!("part:   {}", any_part(subject)));
-    let steps = [next, find_step(&trials, found)?, Some(search), Some(part)];
-    Ok(steps.into_iter().flatten().collect())
+    let search = search.unwrap_or_else(|| ANY_SEARCH.to_owned());
+    Ok([next, find, Some(search), Some(part)].into_iter().flatten().collect())
 }
 
 // Returns the name of a range of lines. If the output is one line, the lines are those of the view
@@ -74,15 +83,6 @@ fn any_part(subject: &Subject<'_>) -> &'static str {
     }
 }
 
-pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<TriedView>> {
-    let trials = Trials::of(subject);
-    if !found.shown.is_empty() {
-        find_step(&trials, found)?;
-        search_step(&trials, found)?;
-    }
-    Ok(trials.made.into_inner())
-}
-
 // Returns true for a single JSON value. A filter shows more about its errors than lines do.
 pub(super) fn is_document(subject: &Subject<'_>) -> bool {
     matches!(subject.analysis.json, Json::Document { .. })
@@ -90,49 +90,159 @@ pub(super) fn is_document(subject: &Subject<'_>) -> bool {
 
 pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
     let analysis = subject.analysis;
+    let length = subject.content.len();
+    let is_counted = analysis.bytes == length;
+    let is_short = (2..=Limits::TAIL_LINES).contains(&analysis.lines);
+    if is_counted && is_short && length <= Limits::VIEW_BYTES as u64 {
+        return vec!["end:    .tail    (all of it)".to_owned()];
+    }
     let end = (analysis.lines > 1).then(|| "end:    .tail    (last 200 lines)".to_owned());
-    let count = PageNumber::count(subject.content.len());
+    let count = PageNumber::count(length);
     let (first, last) = (PageNumber::after(0), PageNumber::after(count - 1));
     let pages = (count > 1)
         .then(|| format!("pages:  .pages/{first} to .pages/{last}    (all of it, 6 KB each)"));
-    end.into_iter().chain(pages).collect()
+    [end, pages].into_iter().flatten().collect()
 }
 
-// Returns the view that finds an error by its name and the names of other errors, or by some of its
-// words.
-fn find_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
-    let Some(first) = found.shown.first() else { return Ok(None) };
-    let subject = trials.subject;
+/// Returns the searches that may lead to the most informative error, best first, and the words of
+/// it. Takes the results from the shortcuts if all of them are known there. Otherwise counts the
+/// lines of all searches in one pass over the output. If the output is too long for that, returns
+/// words that were not tried.
+pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<TriedView>> {
+    let Some(first) = found.shown.first() else { return Ok(Vec::new()) };
+    let line = first.at.line;
+    // Of several errors, the names lead to all of them.
     let names = error_names(subject, found)?;
-    let names = (names.len() > 1).then(|| names.iter().map(String::as_str).collect());
-    for words in names.into_iter().chain(word_choices(&first.message)) {
-        let words = Words::of(&words.join(" "));
-        if !can_be_found(subject) || trials.words(&words, first.at.line)?.shows {
-            return Ok(Some(format!("find:   .find/{words}")));
-        }
+    let names: Vec<&str> = names.iter().map(String::as_str).filter(|_| names.len() > 1).collect();
+    let mut words = names.clone();
+    words.extend(words_of(&first.message).into_iter().filter(|word| !names.contains(word)));
+    if subject.content.len() > MAX_TRIED_BYTES {
+        let mut longest: Vec<(usize, &str)> = words.into_iter().enumerate().collect();
+        longest.sort_by_key(|(_, word)| Reverse(word.len()));
+        return Ok(step_of_words(longest, line).into_iter().collect());
     }
-    Ok(None)
+    let own = subject.content.bytes(first.at.offset, first.at.length as usize)?;
+    let searches = searches(subject, found, &own)?;
+    let known = subject.analysis.shortcuts.as_ref().map(|shortcuts| shortcuts.tried.iter());
+    let known = known.into_iter().flatten().filter(|tried| tried.line == line);
+    let known: Vec<TriedView> = known.cloned().collect();
+    let count = |view: &str| known.iter().filter(|tried| tried.view.starts_with(view)).count();
+    let is_known = |search: &StepSearch| {
+        let (query, around) = search.names();
+        known.iter().any(|tried| tried.view == query || tried.view == around)
+    };
+    if count(FIND) == 1 && searches.iter().all(is_known) {
+        return Ok(known);
+    }
+    try_all(subject, first, (&names, &words, &searches), &own)
 }
 
-// Returns words of a message to try: the longest, the first, the last. Leaves out paths.
-fn word_choices(message: &str) -> Vec<Vec<&str>> {
+/// A search for any of `texts`.
+struct StepSearch {
+    query: Query,
+    texts: Vec<String>,
+}
+
+impl StepSearch {
+    fn of(texts: &[String]) -> Option<Self> {
+        let escaped = |text: &String| regex::escape(text).replace(r"\-", "-");
+        let patterns: Vec<String> = texts.iter().map(escaped).collect();
+        let query = Query::of(&patterns.join("|"));
+        (!texts.is_empty()).then(|| Self { query, texts: texts.to_vec() })
+    }
+
+    // Returns the names of the search without and with context.
+    fn names(&self) -> (String, String) {
+        let around = self.query.around(CONTEXT_LINES as u64);
+        (format!(".grep/{}", self.query), format!(".grep/{around}"))
+    }
+}
+
+fn try_all(
+    subject: &Subject<'_>,
+    first: &Finding,
+    (names, words, searches): (&[&str], &[&str], &[StepSearch]),
+    own: &[u8],
+) -> io::Result<Vec<TriedView>> {
+    let line = first.at.line;
+    let mut texts: Vec<SearchText> = Vec::new();
+    let mut sets = Vec::new();
+    let text = |text: &str, is_word| SearchText { text: text.to_owned(), is_word };
+    let wanted = words.iter().map(|word| vec![text(word, true)]);
+    let of_search = |search: &StepSearch| search.texts.iter().map(|it| text(it, false)).collect();
+    for wanted in wanted.chain(searches.iter().map(of_search)) {
+        let mut set = 0_u64;
+        for text in wanted {
+            let known = texts.iter().position(|known| *known == text);
+            let at = known.unwrap_or(texts.len());
+            if known.is_none() && at < MAX_TEXTS {
+                texts.push(text);
+            }
+            set |= 1_u64.checked_shl(at as u32).unwrap_or(0);
+        }
+        sets.push(set);
+    }
+    let found = find_lines(subject.content, &texts, &sets)?;
+    let (of_words, of_searches) = found.split_at(words.len());
+    let mut tried = Vec::new();
+    for (search, lines) in searches.iter().zip(of_searches) {
+        let (mut view, around) = search.names();
+        let is_few = lines.count <= FEW_LINES;
+        if is_few && lines.bytes_with_context(subject.content)? <= STEP_BYTES as u64 {
+            view = around;
+        }
+        let shows = lines.bytes <= STEP_BYTES as u64
+            && search.texts.iter().any(|text| own.contains_str(text));
+        tried.push(TriedView { view, line, lines: Some(lines.count), shows });
+    }
+    let mut rare: Vec<(usize, &str, &FoundLines)> =
+        (0..).zip(words).zip(of_words).map(|((at, word), lines)| (at, *word, lines)).collect();
+    rare.retain(|(_, _, lines)| lines.count > 0);
+    rare.sort_by_key(|(_, word, lines)| (lines.count, Reverse(word.len())));
+    let leads = rare.first().is_some_and(|(_, _, lines)| {
+        let is_first = lines.first.first().is_some_and(|it| it.start == first.at.offset);
+        lines.count <= RARE_LINES || is_first
+    });
+    // If no search above leads to the error, the rarest word may.
+    if let Some((_, word, lines)) = rare.first().filter(|_| leads) {
+        let view = format!(".grep/{}", Query::ignoring_case(word));
+        let shows = lines.bytes <= STEP_BYTES as u64 && own.contains_str(word);
+        tried.push(TriedView { view, line, lines: Some(lines.count), shows });
+    }
+    let of_names: u64 = of_words[..names.len()].iter().map(|lines| lines.count).sum();
+    if !names.is_empty() && of_names <= RARE_LINES {
+        rare.retain(|(at, ..)| *at < names.len());
+    }
+    let words = rare.into_iter().map(|(at, word, _)| (at, word)).collect();
+    let none = TriedView { view: FIND.to_owned(), line, lines: None, shows: false };
+    tried.push(step_of_words(words, line).filter(|_| leads).unwrap_or(none));
+    Ok(tried)
+}
+
+// Returns the view that finds the first of `words`, best first, in the order of their numbers.
+fn step_of_words(mut words: Vec<(usize, &str)>, line: u64) -> Option<TriedView> {
+    words.truncate(MAX_WORDS);
+    words.sort_unstable();
+    let words: Vec<&str> = words.into_iter().map(|(_, word)| word).collect();
+    let view = format!("{FIND}{}", Words::of(&words.join(" ")));
+    (!words.is_empty()).then_some(TriedView { view, line, lines: None, shows: true })
+}
+
+// Returns the words and names of a message. Leaves out numbers, and the directories of paths.
+fn words_of(message: &str) -> Vec<&str> {
     let is_word = |word: &&str| {
-        word.len() >= MIN_WORD_LETTERS && word.chars().all(|letter| letter.is_ascii_alphabetic())
+        let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+        letters >= MIN_WORD_LETTERS && word.is_ascii() && !word.as_bytes()[0].is_ascii_digit()
     };
-    let texts = message.split_whitespace().filter(|text| !text.contains(['/', '\\']));
+    let texts = message.split_whitespace().filter_map(|text| text.rsplit(['/', '\\']).next());
+    let split = |text| str::split(text, |c: char| !c.is_alphanumeric() && c != '_');
     let mut words: Vec<&str> = Vec::new();
-    for word in texts.flat_map(|text| text.split(|c: char| !c.is_alphanumeric())).filter(is_word) {
-        if !words.contains(&word) {
+    for word in texts.flat_map(split).map(|word| word.trim_matches('_')).filter(is_word) {
+        if words.len() < MAX_COUNTED_WORDS && !words.contains(&word) {
             words.push(word);
         }
     }
-    let (first, last) = (words.len().min(MAX_WORDS), words.len().saturating_sub(MAX_WORDS));
-    let (first, last) = (words[..first].to_vec(), words[last..].to_vec());
-    words.sort_by_key(|word| std::cmp::Reverse(word.len()));
-    words.truncate(MAX_WORDS);
-    let mut choices = vec![words, first, last];
-    choices.retain(|words| !words.is_empty());
-    choices
+    words
 }
 
 /// Returns the step that shows the lines around the first error. The range extends to the last
@@ -177,41 +287,16 @@ fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
         .filter(|_| is_cause)
 }
 
-/// Returns the first candidate search that shows the most informative error and little else, as
-/// `search: .grep/JSONDecodeError|SyncError    (12 lines)`. Returns `None` if there is no such
-/// search or if the output is too long to try.
-fn search_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
-    let subject = trials.subject;
-    let Some(first) = found.shown.first().filter(|_| can_be_searched(subject)) else {
-        return Ok(None);
-    };
-    for query in queries(subject, found)? {
-        let Some(lines) = hits(trials, &query, first)? else { continue };
-        let around = query.around(CONTEXT_LINES);
-        let helps = lines <= FEW_LINES && trials.search(&around, first.at.line)?.lines.is_some();
-        let (query, lines) = (if helps { around } else { query }, counted(lines, "line"));
-        return Ok(Some(format!("search: .grep/{query}    ({lines})")));
-    }
-    Ok(None)
-}
-
 // Returns candidate searches: for the names of the first errors, for the words of all errors, for
-// the name of the first error, and for a phrase of it.
-fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
-    let names: Vec<String> =
-        error_names(subject, found)?.iter().map(|name| regex::escape(name)).collect();
-    let all = |names: &[String]| (names.len() > 1).then(|| Query::of(&names.join("|")));
+// the name of the first error, and for a phrase of its line `own`.
+fn searches(subject: &Subject<'_>, found: &Findings, own: &[u8]) -> io::Result<Vec<StepSearch>> {
+    let names = error_names(subject, found)?;
     let words = &subject.analysis.errors.words;
-    let first = |names: &[String]| names.first().map(|name| Query::of(name));
-    let phrase = match found.shown.first() {
-        Some(finding) => {
-            phrase(&subject.content.bytes(finding.at.offset, finding.at.length as usize)?)
-                .map(|phrase| Query::of(&phrase))
-        }
-        None => None,
-    };
-    let queries = [all(&names), all(words), first(words), first(&names), phrase];
-    Ok(queries.into_iter().flatten().collect())
+    let all = |texts: &[String]| if texts.len() > 1 { StepSearch::of(texts) } else { None };
+    let first = |texts: &[String]| StepSearch::of(&texts[..texts.len().min(1)]);
+    let phrase = phrase(own).and_then(|phrase| StepSearch::of(&[phrase]));
+    let searches = [all(&names), all(words), first(words), first(&names), phrase];
+    Ok(searches.into_iter().flatten().collect())
 }
 
 // Returns the names of the first errors: exceptions, codes, signals.
@@ -228,7 +313,7 @@ fn error_names(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String
     Ok(names)
 }
 
-// Returns the longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
+// Returns the longest piece of a line without numbers, quotes, brackets or gaps.
 fn phrase(line: &[u8]) -> Option<String> {
     let pieces = line.split(|byte| !(byte.is_ascii_alphabetic() || b" :_-'.,/".contains(byte)));
     let pieces = pieces.flat_map(|piece| piece.split_str(b"  "));
@@ -236,14 +321,7 @@ fn phrase(line: &[u8]) -> Option<String> {
     let end = piece.len().min(*PHRASE_BYTES.end());
     let end = if end < piece.len() { piece[..end].rfind_byte(b' ').unwrap_or(end) } else { end };
     let piece = piece[..end].trim_ascii().to_str().ok()?;
-    (piece.len() >= *PHRASE_BYTES.start()).then(|| regex::escape(piece))
-}
-
-/// Returns the number of lines that a search shows. Returns `None` if these do not include the
-/// error `first`, or if they are many or long.
-fn hits(trials: &Trials<'_>, query: &Query, first: &Finding) -> io::Result<Option<u64>> {
-    let tried = trials.search(query, first.at.line)?;
-    Ok(tried.lines.filter(|lines| *lines <= MAX_LINES && tried.shows))
+    (piece.len() >= *PHRASE_BYTES.start()).then(|| piece.to_owned())
 }
 
 // Matches the name of an error: an exception, a code or a signal.
@@ -253,74 +331,6 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| {
     )
     .expect("a pattern of this file")
 });
-
-fn can_be_searched(subject: &Subject<'_>) -> bool {
-    subject.content.len() <= MAX_SEARCHED_BYTES
-}
-
-fn can_be_found(subject: &Subject<'_>) -> bool {
-    subject.content.len() <= MAX_FOUND_BYTES
-}
-
-/// The steps that were tried on a subject. A step whose result is in the shortcuts is not tried
-/// again.
-struct Trials<'a> {
-    subject: &'a Subject<'a>,
-    made: RefCell<Vec<TriedView>>,
-}
-
-impl<'a> Trials<'a> {
-    fn of(subject: &'a Subject<'a>) -> Self {
-        Self { subject, made: RefCell::default() }
-    }
-
-    fn search(&self, query: &Query, line: u64) -> io::Result<TriedView> {
-        self.tried(format!(".grep/{query}"), line, |text| {
-            grep::render(query, self.subject, &|| false, text)
-        })
-    }
-
-    fn words(&self, words: &Words, line: u64) -> io::Result<TriedView> {
-        self.tried(format!(".find/{words}"), line, |text| {
-            find::render(words, self.subject, &|| false, text)
-        })
-    }
-
-    fn tried(
-        &self,
-        view: String,
-        line: u64,
-        render: impl FnOnce(&mut Vec<u8>) -> Result<Rendered, RenderError>,
-    ) -> io::Result<TriedView> {
-        let shortcuts = self.subject.analysis.shortcuts.as_ref();
-        if let Some(known) = shortcuts.and_then(|shortcuts| shortcuts.tried(&view, line)) {
-            return Ok(known.clone());
-        }
-        let mut text = Vec::new();
-        let outcome = match render(&mut text) {
-            Ok(_) => outcome(view, line, &text),
-            Err(RenderError::NotFound) => TriedView { view, line, lines: None, shows: false },
-            Err(RenderError::Io(error)) => return Err(error),
-        };
-        self.made.borrow_mut().push(outcome.clone());
-        Ok(outcome)
-    }
-}
-
-fn outcome(view: String, line: u64, text: &[u8]) -> TriedView {
-    let lines = (text.len() <= STEP_BYTES).then(|| text.lines().count() as u64);
-    TriedView { view, line, lines, shows: shows(text, line) }
-}
-
-// Returns true if `text` shows the line number `line` in the format of a search.
-fn shows(text: &[u8], line: u64) -> bool {
-    let number = line.to_string();
-    text.lines().any(|line| {
-        line.strip_prefix(number.as_bytes())
-            .and_then(<[u8]>::first)
-            .is_some_and(|mark| b":-@".contains(mark))
-    })
-}
 
 #[cfg(test)]
 mod tests {

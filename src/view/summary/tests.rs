@@ -67,7 +67,7 @@ size: 437,970 bytes, 429,861 characters, 8,112 lines (longest 52), about 107,000
 const WAYS: &str = "\
 errors: 3 lines look like errors
 next:   .errors    (3 kinds of error, with the lines around each)
-find:   .find/request timeout after
+find:   .find/timeout after Error
 search: .grep/-C3 Error|Exception    (3 lines)
 part:   .lines/4400-4420
 end:    .tail    (last 200 lines)
@@ -97,32 +97,91 @@ fn a_log() {
     assert_eq!(print(&fixture), want);
 }
 
+// A word for each number.
+fn word(n: usize) -> String {
+    char::from(b'a' + (n % 26) as u8).to_string().repeat(n / 26 + 1)
+}
+
 #[test]
 fn a_failed_call_shows_little_of_its_beginning() {
-    let word = |n: usize| char::from(b'a' + (n % 26) as u8).to_string().repeat(n / 26 + 1);
-    let steps: Vec<String> = (0..300).map(|n| format!("step {}", word(n))).collect();
-    let text = steps.join("\n") + "\n";
+    let step = |n: usize| format!("the next of many steps of this is {}\n", word(n));
+    let text: String = (0..300).map(step).collect();
     let shown = |exit_code| {
         let fixture = analysed(text.clone() + "error: no\n").provenance(provenance(exit_code));
         fact(&print(&fixture), "shown:").unwrap()
     };
-    assert_eq!(shown(Some(2)), "shown: lines 1-5 and 277-301; lines 6-276 are not shown");
-    assert_eq!(shown(Some(0)), "shown: lines 1-40 and 262-301; lines 41-261 are not shown");
+    assert_eq!(shown(Some(2)), "shown: lines 1-24 and 257-301; lines 25-256 are not shown");
+    assert_eq!(shown(Some(0)), "shown: lines 1-49 and 262-301; lines 50-261 are not shown");
 }
 
 #[test]
-fn rows_of_a_table_are_folded() {
-    let names = ["Ann", "Bea", "Cyril", "Dan", "Evelyn"];
-    let row = |n: usize| format!("{},{}@example.org,{n},active\n", names[n % 5], names[n % 5]);
+fn rows_alike_are_folded() {
+    let row = |n: usize| format!("Ann,ann{n}@example.org,{n},{}\n", if n == 700 { 7 } else { 1 });
     let text = "name,mail,number,state\n".to_owned() + &(0..2000).map(row).collect::<String>();
     let print = print(&analysed(text));
     let (_, excerpt) = print.split_once("--- head: lines 1-1,").unwrap();
-    let lines: Vec<&str> = excerpt.lines().skip(1).collect();
-    let rows = ["Ann,Ann@example.org,0,active", "Bea,Bea@example.org,1,active"];
-    assert_eq!((lines[0], &lines[1..3]), ("name,mail,number,state", &rows[..]));
-    assert!(lines[3].ends_with(" lines like these ...]"), "{print}");
-    assert!(lines[4].starts_with("--- tail"), "{print}");
-    assert_eq!(lines.len(), 9, "{print}");
+    let lines: Vec<&str> = excerpt.lines().skip(1).take(6).collect();
+    let want = [
+        "name,mail,number,state",
+        "Ann,ann0@example.org,0,1",
+        "Ann,ann1@example.org,1,1",
+        "[... 698 lines like these ...]",
+        "Ann,ann700@example.org,700,7",
+    ];
+    assert_eq!(lines[..5], want);
+    assert!(lines[5].ends_with(" lines like these ...]"), "{print}");
+}
+
+#[test]
+fn names_between_the_ends_are_shown() {
+    let line = |n: usize| format!("    # what is said here has no name in it: {}\n", word(n));
+    let mut lines: Vec<String> = (0..400).map(line).collect();
+    lines[210] = "    def find_in_the_middle(self):\n".to_owned();
+    let print = print(&analysed(lines.concat()));
+    let between = "\n--- between: lines with names that are nowhere else here ---\n\
+                   211: def find_in_the_middle(self):\n--- tail: ";
+    assert!(print.contains(between), "{print}");
+    assert!(fact(&print, "shown:").unwrap().contains(", and 1 of lines "), "{print}");
+}
+
+#[test]
+fn lists_are_shown_by_file_and_directory() {
+    let hit =
+        |n: usize| format!("src/part{}.rs:{}: let error = fail(x, y, z);\n", n / 40, 3 * n + 1);
+    let hits: String = (0..200).map(hit).collect();
+    let print_of = |code| print(&analysed(hits.clone()).provenance(provenance(code)));
+    let list = print_of(Some(0));
+    let shown = "shown: 200 hits in 5 files, at most 16 of each with its text";
+    assert_eq!(fact(&list, "shown:").as_deref(), Some(shown));
+    assert!(list.contains("\n--- hits ---\nsrc/part0.rs\n:1: let error"), "{list}");
+    assert_eq!(fact(&list, "errors:"), None);
+    let path = |n: usize| format!("./lib/of/dir{}/Part{n}.java\n", n / 30);
+    let paths: String = (0..300).map(path).collect();
+    let list = print(&analysed(paths.clone()));
+    assert!(list.contains("\n--- paths ---\n./lib/of/dir0/ Part0.java Part1.java "), "{list}");
+    let failed = paths + "find: ./lib/x: Permission denied\n";
+    let list = print(&analysed(failed).provenance(provenance(Some(1))));
+    assert!(list.contains("\n--- paths ---\n"), "{list}");
+    assert!(list.contains("\n--- errors ---\n301: find: ./lib/x: Permission denied"), "{list}");
+}
+
+#[test]
+fn an_output_that_was_cut_before_is_not_called_complete() {
+    let first = |mark: &str| {
+        let fixture = Fixture::new(format!("a\nb{mark}c\n")).provenance(provenance(Some(0)));
+        print(&fixture).lines().next().unwrap().to_owned()
+    };
+    let cut = "[ctxfs] The output is stored as it came; the call ended with exit code 0. \
+               It has a mark of an earlier cut: \"7348 chars truncated\".";
+    assert_eq!(first("\u{2026}7348 chars truncated\u{2026}"), cut);
+    for mark in ["<truncated 12 bytes>", "\n1336 characters elided\n", "[... 9 lines omitted ...]"]
+    {
+        assert!(first(mark).contains(" a mark of an earlier cut: "), "{mark}");
+    }
+    for other in ["it was truncated", "Full output truncated (22 lines hidden)", "12 lines omitted"]
+    {
+        assert!(first(other).contains("The complete output is stored"), "{other}");
+    }
 }
 
 #[test]
@@ -261,8 +320,7 @@ fn long_lines_are_cut_with_their_column() {
          find:   .find/WORDS    (the passages that fit some words best)\n\
          search: .grep/PATTERN    part: .lines/A-B\n\
          long:   .wrap    (long lines folded)\n\
-         end:    .tail    (last 200 lines)\n\
-         pages:  .pages/0001 to .pages/0002    (all of it, 6 KB each)\n\
+         end:    .tail    (all of it)\n\
          --- head: lines 1-4 ---\n{} [cut at byte column 453]\nb\n{} [cut at byte column 453]\nlast\n",
         "a".repeat(452),
         "c".repeat(452),

@@ -15,8 +15,8 @@ use crate::catalog::CATALOG;
 use crate::{Derived, RenderCost, RenderError, Rendered, View, ViewDir, render, run_filter};
 use ctxfs_core::materialize::{analyze, strip_escapes};
 use ctxfs_core::model::{
-    Analysis, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, Place, Provenance,
-    Record, Redactor, RelPath, Sections, Subject,
+    Analysis, Earlier, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, Place,
+    Provenance, Record, Redactor, RelPath, Sections, Subject,
 };
 use ctxfs_core::redact::SecretRules;
 
@@ -42,6 +42,7 @@ fn arguments(dir: ViewDir) -> &'static [&'static str] {
         ViewDir::Jq => &[".", "-r ..", "-c .", "-r .value|fromjson?|..", "-m0 -r .value"],
         ViewDir::Pages => &["0001", "0002"],
         ViewDir::Extract => &["why?"],
+        ViewDir::SinceRun => &["1"],
     }
 }
 
@@ -132,6 +133,7 @@ impl Fixture {
             same_name: &self.same_name,
             redacts: self.redacts.as_ref().map(|rules| rules as &dyn Redactor),
             filters: &InProcess,
+            earlier: Earlier::None,
         }
     }
 

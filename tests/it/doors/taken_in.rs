@@ -106,13 +106,19 @@ fn a_terminals_log_is_the_same_by_run_and_by_the_mount() {
     let mount = mounted(&store, Mode::Passthrough, &[]);
     mount.tool("c7");
     let log = mount.path().join("c7/artifacts/terminal/x.log");
-    let args = record(&run, "c7/artifacts/terminal/x.log")["args"].as_str().unwrap().to_owned();
+    let known = record(&run, "c7/artifacts/terminal/x.log");
+    let [args, directory] = ["args", "directory"].map(|name| known[name].as_str().unwrap());
     let mut file = File::create_new(&log).unwrap();
     file.write_all(&output).unwrap();
     drop(file);
-    for (name, value) in
-        [("call", "x"), ("tool", "exec"), ("server", "sh"), ("args", &*args), ("exit_code", "0")]
-    {
+    for (name, value) in [
+        ("call", "x"),
+        ("tool", "exec"),
+        ("server", "sh"),
+        ("args", args),
+        ("directory", directory),
+        ("exit_code", "0"),
+    ] {
         let name = format!("user.ctx.{name}");
         Command::new("setfattr").args(["-n", &name, "-v", value]).arg(&log).stdout();
     }

@@ -58,6 +58,26 @@ fn a_long_output_is_kept_whole_and_replaced() {
 }
 
 #[test]
+fn a_repeated_command_is_compared() {
+    let machine = Machine::new();
+    let output = &long()[..40_000];
+    let stand_in = |call: &str, directory: &str, output: &str| {
+        let mut event = bash(&shown(output));
+        event["tool_use_id"] = call.into();
+        event["cwd"] = directory.into();
+        event["tool_input"]["description"] = call.into();
+        replaced(machine.answer("claude-code", &event))["stdout"].as_str().unwrap().to_owned()
+    };
+    assert!(!stand_in("toolu_01", "/p", output).contains("\nsince run"));
+    let text = stand_in("toolu_02", "/p", output);
+    assert!(text.contains("\nsince run 1 (0 s ago): the same output as toolu_01.txt\n"), "{text}");
+    let text = stand_in("toolu_03", "/p", &format!("{output}\nerror: no room\n"));
+    assert!(text.contains("\nsince run 2 (0 s ago): fixed 0, new 1, same 0    .since\n"), "{text}");
+    assert!(!stand_in("toolu_04", "/q", output).contains("\nsince run"));
+    assert_eq!(machine.meta("toolu_04.txt")["directory"], "/q");
+}
+
+#[test]
 fn two_hooks_at_once_store_one_output() {
     let machine = Machine::new();
     let event = bash(&shown(&long()[..40_000]));

@@ -7,6 +7,8 @@ use crate::model::ErrorRank;
 /// Maximum number of lines from the heading of a traceback to its exception. A frame takes two
 /// lines. Python permits 1,000 frames, but folds the repetitions in such a deep traceback.
 const TRACEBACK_LINES: u64 = 400;
+/// Maximum number of lines from an announcement to its message. Jest prints a blank line between.
+const MESSAGE_LINES: u64 = 2;
 /// Maximum number of lines from a failed comparison to the compared values. Rust and Go print the
 /// values immediately, Jest after a blank line.
 const SIDES_LINES: u64 = 8;
@@ -24,10 +26,10 @@ pub(super) struct Expectation {
 
 /// The kinds of lines that an earlier line announces.
 ///
-/// `Message`: the message of a panic, on the next line. `Exception`: the exception at the end of a
-/// Python traceback, which is the first line that is not indented. `Sides`: the expected and the
-/// actual value of a comparison. `Causes`: an indented list of causes, of which the last is the
-/// innermost.
+/// `Message`: the message of a panic or of a test suite that did not run, on the next line that is
+/// not empty. `Exception`: the exception at the end of a Python traceback, which is the first line
+/// that is not indented. `Sides`: the expected and the actual value of a comparison. `Causes`: an
+/// indented list of causes, of which the last is the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnnouncedKind {
     Message,
@@ -47,7 +49,8 @@ impl Expectation {
         }
         let indented = line.first().is_none_or(u8::is_ascii_whitespace);
         match expected {
-            AnnouncedKind::Message => (!line.is_empty()).then_some(CAUSE),
+            AnnouncedKind::Message if line.is_empty() => None,
+            AnnouncedKind::Message => self.end(Some(CAUSE)),
             AnnouncedKind::Sides => SIDE.is_match(line).then_some(CAUSE),
             AnnouncedKind::Causes if !indented || line.is_empty() || STATUS.is_match(line) => {
                 self.end(None)
@@ -61,7 +64,7 @@ impl Expectation {
     pub(super) fn expect(&mut self, announced: Option<AnnouncedKind>, number: u64) {
         let Some(expected) = announced else { return };
         let lines = match expected {
-            AnnouncedKind::Message => 1,
+            AnnouncedKind::Message => MESSAGE_LINES,
             AnnouncedKind::Exception => TRACEBACK_LINES,
             AnnouncedKind::Sides => SIDES_LINES,
             AnnouncedKind::Causes => CAUSES_LINES,
@@ -80,18 +83,20 @@ pub(super) fn announced_by(line: &[u8]) -> Option<AnnouncedKind> {
         Some(AnnouncedKind::Exception)
     } else if line == CAUSED_BY.as_bytes() {
         Some(AnnouncedKind::Causes)
-    } else if PANICKED.is_match(line) {
+    } else if ANNOUNCES.is_match(line) {
         Some(AnnouncedKind::Message)
     } else {
         COMPARISON.is_match(line).then_some(AnnouncedKind::Sides)
     }
 }
 
-pub(super) const ANNOUNCEMENTS: [&str; 3] = [TRACEBACK, CAUSED_BY, "panicked at"];
+pub(super) const ANNOUNCEMENTS: [&str; 4] =
+    [TRACEBACK, CAUSED_BY, "panicked at", "Test suite failed to run"];
 const TRACEBACK: &str = "Traceback (most recent call last)";
 const CAUSED_BY: &str = "Caused by:";
 
-static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
+static ANNOUNCES: Pattern =
+    Pattern::new(r"panicked at \S+:\d+:\d+:$|^\s*\xe2\x97\x8f Test suite failed to run$");
 // A status line of Cargo. It may follow a cause.
 static STATUS: Pattern =
     Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");

@@ -78,9 +78,9 @@ const RULES: [(Option<Rank>, &str); 93] = [
     // System calls as printed by a tracer. Only unusual failures are informative.
     (
         OUTER,
-        r"^(\[pid +\d+\] |\d+ +)?\w+\(.* = -1 E(NOENT|AGAIN|EXIST|NOTTY|INTR|CHILD|INVAL|SPIPE|NODATA|NOTSUP|NXIO)\b",
+        r"^(\[pid +\d+\] |[\d:.]+ +)*\w+\(.* = -1 E(NOENT|AGAIN|EXIST|NOTTY|INTR|CHILD|INVAL|SPIPE|NODATA|NOTSUP|NXIO)\b",
     ),
-    (REPORT, r"^(\[pid +\d+\] |\d+ +)?\w+\(.* = -1 E\w+"),
+    (REPORT, r"^(\[pid +\d+\] |[\d:.]+ +)*\w+\(.* = -1 E\w+"),
     (NO, r"^(\[pid +\d+\] |\d+ +)?\w+\(.*"),
     (LOGGED, r"^[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\]"),
     (NO, r"^g?make(\[\d+\])?: .*Error \d+ \(ignored\)"),
@@ -188,7 +188,7 @@ const RULES: [(Option<Rank>, &str); 93] = [
     // Tests by name.
     (
         TALLY,
-        r"^\s*--- FAIL: |^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|\bBUILD FAIL|<<< (FAILURE|ERROR)!|^not ok\b|^\s*\xe2\x97\x8f .* \xe2\x80\xba ",
+        r"^\s*--- FAIL: |^_+ ERROR collecting |^ERROR \S+( - |$)|^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|\bBUILD FAIL|<<< (FAILURE|ERROR)!|^not ok\b|^\s*\xe2\x97\x8f .* \xe2\x80\xba ",
     ),
     (TALLY, r"^Traceback \(most recent call last\)|^\s*Traceback \(most"),
     // Log levels.

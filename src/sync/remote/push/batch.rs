@@ -27,7 +27,7 @@ use crate::replica::{
 use ctxfs_core::materialize::{Checkpoints, PlainText};
 use ctxfs_core::model;
 use ctxfs_core::model::{
-    Analysis, Content, Limits, NoFilters, Record, RelPath, Shortcuts, Subject,
+    Analysis, Content, Earlier, Limits, NoFilters, Record, RelPath, Shortcuts, Subject,
 };
 use ctxfs_view::{StandInReads, shortcuts};
 
@@ -550,6 +550,7 @@ fn of_text(
         same_name: &[],
         redacts: None,
         filters: &NoFilters,
+        earlier: Earlier::None,
     };
     let shortcuts = shortcuts(&subject)?;
     let analysis = Analysis { shortcuts: Some(Box::new(shortcuts.clone())), ..analysis.clone() };

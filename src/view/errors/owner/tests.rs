@@ -57,6 +57,21 @@ fn owners_are_told_by_other_lines() {
             "/app/s.js:1",
         ),
         (r#"{"file": "a.py", "line": 3, "message": "no"}"#, "no", "a.py:3"),
+        (
+            "shop/offers.py:1: in <module>\n    from shop.tax import tax\nshop/tax.py:2: in <module>\n    import money\nE   ModuleNotFoundError: No module named 'money'\n",
+            "E   ",
+            "shop/tax.py:2",
+        ),
+        (
+            "Error: Cannot find module 'redis'\nRequire stack:\n- /app/store.js\n- /app/main.js\n    at x (node:internal/a:1:2)\n",
+            "Error",
+            "/app/store.js",
+        ),
+        (
+            "+ mkdir -p build\n+ cp a.conf build\ncp: cannot stat 'a.conf'\n",
+            "cp:",
+            "cp a.conf build",
+        ),
     ] {
         assert_eq!(owner_of(text, own).as_deref(), Some(told), "{text}");
     }
