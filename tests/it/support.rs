@@ -23,5 +23,5 @@ pub(crate) use patience::{comes_true, disk_clock_moves_on, eventually, within};
 pub(crate) use random::{holds, is_trying};
 pub(crate) use refusal::{errno, truncate_errno};
 pub(crate) use sample::{lines_of, log};
-pub(crate) use store::{TestStore, listing};
+pub(crate) use store::{TestStore, listing, sealed_paths};
 pub(crate) use terminal::Terminal;

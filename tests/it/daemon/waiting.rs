@@ -15,7 +15,8 @@ use rustix::fs::{FlockOperation, XattrFlags};
 use rustix::process::Signal;
 
 use crate::support::{
-    Client, Fault, FaultyDisk, Mode, TestMount, TestStore, eventually, listing, within,
+    Client, Fault, FaultyDisk, Mode, TestMount, TestStore, eventually, listing, sealed_paths,
+    within,
 };
 
 /// The time after which whoever is not served counts as held up.
@@ -108,7 +109,7 @@ pub(super) fn sealed(mount: &TestMount, count: usize) -> PathBuf {
     for number in 0..count {
         mount.artifact("c7", &format!("{number}.txt"), b"one\ntwo\n");
     }
-    eventually("all are sealed", || records(mount).matches("\"digest\"").count() == count);
+    eventually("all are sealed", || sealed_paths(&records(mount)) == count);
     mount.tool("c7")
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 use serde_json::Value;
 
-use crate::support::{Client, Command, Mode, TestMount, eventually, log};
+use crate::support::{Client, Command, Mode, TestMount, eventually, log, sealed_paths};
 
 /// The descriptors of the server in these tests.
 const MOST: u64 = 256;
@@ -157,11 +157,7 @@ fn files_that_wait_to_be_sealed_hold_no_descriptors() {
     }
     assert!(mount.descriptors() < 180, "{}", mount.descriptors());
     drop(manifest);
-    let sealed = || {
-        let records = fs::read_to_string(&path).unwrap();
-        records.lines().filter(|record| record.contains("\"sealed\"")).count()
-    };
-    eventually("all are sealed", || sealed() == 600);
+    eventually("all are sealed", || sealed_paths(&fs::read_to_string(&path).unwrap()) == 600);
     assert!(mount.descriptors() < 128, "{}", mount.descriptors());
 }
 

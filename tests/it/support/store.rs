@@ -1,10 +1,12 @@
 //! A store in a directory of its own, with room for mounts and scratch beside it.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::Command;
@@ -78,4 +80,11 @@ impl TestStore {
 pub(crate) fn listing(dir: &Path) -> Vec<String> {
     let name = |name: &OsStr| name.to_string_lossy().into_owned();
     fs::read_dir(dir).unwrap().map(|entry| name(&entry.unwrap().file_name())).collect()
+}
+
+/// Returns the number of paths whose outputs are sealed by the records of a manifest.
+pub(crate) fn sealed_paths(records: &str) -> usize {
+    let records = records.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let sealed = records.filter(|record| record["state"] == "sealed");
+    sealed.map(|record| record["path"].to_string()).collect::<HashSet<_>>().len()
 }
