@@ -93,17 +93,12 @@ fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, Render
 /// Returns a text with the number of error lines and the path of a view that shows all of them.
 /// Returns `None` if every error line is of a kind of its own.
 fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
-    let all = || found.shown.iter().chain(&found.lesser);
-    let (count, kinds) = (found.count, all().count() as u64);
-    if count <= kinds {
+    if found.count <= found.all().count() as u64 {
         return None;
     }
-    let shown: u64 = all().map(|finding| finding.at.times).sum();
-    let least = if shown < count { "at least " } else { "" };
-    let (lines, kinds) = (grouped(count), counted(kinds, "kind"));
-    let all = path(subject, found);
+    let (lines, kinds, all) = (grouped(found.count), found.kinds(), path(subject, found));
     Some(format!(
-        "{lines} lines look like errors, of {least}{kinds}; the first of each follows. All: {all}"
+        "{lines} lines look like errors, of {kinds}; the first of each follows. All: {all}"
     ))
 }
 

@@ -17,13 +17,18 @@ mod rules;
 mod shape;
 mod verdicts;
 
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
 use crate::materialize::block::{ByteBlock, OpenLine};
-use crate::materialize::failure::best::{BestLines, SearchTerms};
+use crate::materialize::failure::best::{BestLines, LineKind, SearchTerms};
 use crate::materialize::failure::expectation::Expectation;
 use crate::materialize::failure::prefilter::CONTEXT_BYTES;
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::verdicts::{LineHints, RankedLine, Verdicts};
-use crate::materialize::likeness::LikenessHasher;
+use crate::materialize::likeness::{LikenessHasher, exact, mixed};
+use crate::materialize::pattern::Pattern;
 use crate::model::{ErrorLine, ErrorRank, Errors};
 
 pub use crate::materialize::failure::expectation::{COMPARISON, SIDE};
@@ -46,6 +51,8 @@ pub(super) struct FailureDetector {
 #[derive(Debug, Clone, Default)]
 struct ErrorCollector {
     count: u64,
+    // Number of the last line of an explanation of pytest.
+    explained: u64,
     expectation: Expectation,
     verdicts: Verdicts,
     best: BestLines,
@@ -127,6 +134,13 @@ impl ErrorCollector {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.expected.is_some();
         let (bare, line) = examined(line);
+        if line.starts_with(EXPLANATION) {
+            let goes_on = self.explained + 1 == number && !EXPLAINED.is_match(line);
+            self.explained = number;
+            if goes_on {
+                return;
+            }
+        }
         let announced = self.expectation.expects(bare, number);
         if !was_waiting && !is_telling {
             return;
@@ -138,8 +152,12 @@ impl ErrorCollector {
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
         let rank_kept = rank.kept();
         let at = ErrorLine { line: number, offset, length, rank: rank_kept, times: 1, last: None };
-        let likeness = self.likeness.quick(line.trim_ascii());
-        self.best.add(likeness, rank, at);
+        let line = line.trim_ascii();
+        self.best.add(
+            LineKind { likeness: self.likeness.quick(line), numbers: numbers(line) },
+            rank,
+            at,
+        );
         if let Some(each) = &mut self.each {
             let place = prefilter::find(line, 0).unwrap_or(0);
             each.push(ErrorMatch { index: number as usize - 1, rank: rank_kept, place });
@@ -161,6 +179,40 @@ impl ErrorCollector {
     fn errors(&self) -> Errors {
         Errors { count: self.count, shown: self.best.best(), words: self.search_terms.best() }
     }
+}
+
+// The beginning of a line with which pytest explains a failure. Only the first of consecutive ones, and
+// those that name an exception, are errors.
+const EXPLANATION: &[u8] = b"E   ";
+static EXPLAINED: Pattern =
+    Pattern::new(r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b");
+
+// Matches exit codes, statuses, signals, and totals.
+static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
+    let code = r#"\b(?:exit|exited with|code|status|signal|errno|error|returned|rc)["']?[ :=(#]*|HTTP/[\d.]+"? "#;
+    let failures = "(?:fail(?:ed|ing|ures?)|errors?|passed)";
+    let ends = r"(?:[,;.)]|\s*=| (?:in|and|of)\b|$)";
+    let total =
+        format!(r"(?:^\W*|[:,;(=] *)(\d+)(?: \w+)? {failures}{ends}|\b{failures}[:=] ?(\d+)");
+    let all = format!(r"(?i-u)(?:{code})(-?\d{{1,5}})\b|{total}");
+    Regex::new(&all).expect("a pattern of this file")
+});
+// Matches lines that name a failed test, or compare values.
+static EXACT: LazyLock<Regex> = LazyLock::new(|| {
+    let name = r"^not ok\b|^\s*(\xe2\x9c\x98|--- FAIL:) |^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|^ERROR \S+( - |$)";
+    let comparison = r"\b(?i:assert\w*|expected|identical|equals?|but was)\b|==|!=";
+    Regex::new(&format!("(?-u){name}|{comparison}")).expect("a pattern of this file")
+});
+
+// Returns a hash of the numbers in an error line that matter: codes, totals, and all those in the name
+// of a test and in a comparison.
+fn numbers(line: &[u8]) -> u64 {
+    if EXACT.is_match(line) {
+        return exact(line);
+    }
+    let found = NUMBERS.captures_iter(line);
+    let found = found.filter_map(|found| found.iter().skip(1).flatten().next());
+    found.fold(0, |hash, number| mixed(hash, exact(number.as_bytes())))
 }
 
 // Returns the examined part of a line in two forms: without and with the decoration that [`bare`]

@@ -10,6 +10,7 @@ use crate::errors::owner::{PLACE, owner};
 use crate::errors::quoted::is_quoted;
 use crate::errors::tolerated::{ENTRY, is_handled, is_logged, is_of_passing_test};
 use crate::errors::traced::failed_step;
+use crate::number::counted;
 use ctxfs_core::materialize::Pattern;
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 
@@ -83,6 +84,17 @@ pub(crate) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
 }
 
 impl Findings {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Finding> {
+        self.shown.iter().chain(&self.lesser)
+    }
+
+    /// Returns the number of kinds of errors: `3 kinds`, `at least 9 kinds`.
+    pub(crate) fn kinds(&self) -> String {
+        let lines: u64 = self.all().map(|finding| finding.at.times).sum();
+        let least = if lines < self.count { "at least " } else { "" };
+        format!("{least}{}", counted(self.all().count() as u64, "kind"))
+    }
+
     fn add(&mut self, finding: Finding) {
         let says_it = |other: &Finding| {
             let (one, two) = (other.message.as_str(), finding.message.as_str());
@@ -97,14 +109,17 @@ impl Findings {
     }
 
     /// Moves errors to `lesser` if they add nothing once the reason of the failure is known. Also
-    /// moves traced system calls that commonly fail, if any other error is known.
+    /// moves banners and traced system calls that commonly fail, if any other error is known.
     fn part_with_lesser(&mut self) {
         let has = |ranks: &[ErrorRank]| {
             self.shown.iter().any(|finding| ranks.contains(&finding.weight().0))
         };
         let has_reason = self.shown.iter().any(Finding::is_reason);
         let has_other = has_reason || has(&[ErrorRank::Logged, ErrorRank::Report]);
+        let is_banner = |finding: &Finding| BANNER.is_match(&finding.message);
+        let has_banners_alone = self.shown.iter().all(is_banner);
         let tells = |finding: &Finding| match finding.weight() {
+            _ if is_banner(finding) => has_banners_alone,
             (ErrorRank::Report, _) | (ErrorRank::Logged | ErrorRank::Tally, true) => !has_reason,
             (ErrorRank::Tally, _) => !has_reason || !finding.message.starts_with("Traceback "),
             (ErrorRank::Outer, _) => !has_other || !finding.is_usual_call(),
@@ -187,7 +202,6 @@ fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &ErrorContext) -> bool {
         && !is_quoted(lines, is_marked_strongly(at, lines))
         && !is_handled(lines)
         && !is_of_passing_test(lines)
-        && !goes_on(lines)
 }
 
 fn has_traced_success(content: &dyn Content) -> io::Result<bool> {
@@ -200,16 +214,9 @@ fn is_marked_strongly(at: &ErrorLine, lines: &ErrorContext) -> bool {
     matches!(at.rank, ErrorRank::Cause | ErrorRank::Error) && !lines.own().starts_with([' ', '\t'])
 }
 
-// Returns true for a continuation line of a pytest explanation that names no exception.
-fn goes_on(lines: &ErrorContext) -> bool {
-    let explains = |line: &str| line.starts_with("E  ");
-    let is_further = lines.above().next().is_some_and(explains);
-    explains(lines.own()) && is_further && !EXCEPTION.is_match(lines.own())
-}
-
 static WRAPPER: Pattern = Pattern::new(
     r"[Ee]xit(ed)?( with)?( non-zero)? (code|status)|[Ee]xited with|[Cc]ommand failed|Failed to import test module",
 );
 static CALL: Pattern = Pattern::with(" = -1 E", r"^(\[pid +\d+\] |[\d:.]+ +)*\w+\(.* = -1 E\w+ ");
-static EXCEPTION: Pattern =
-    Pattern::with("E ", r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b");
+// The banners of pytest.
+static BANNER: Pattern = Pattern::new(r"^={3,} (FAILURES|ERRORS) ={3,}$|^!{3,} .* !{3,}$");

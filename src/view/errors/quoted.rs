@@ -59,7 +59,7 @@ fn is_below_path(lines: &ErrorContext) -> bool {
 }
 
 fn number(line: &str) -> Option<u64> {
-    let (number, text) = line.split_once(':')?;
+    let (number, text) = line.strip_prefix("Line ").unwrap_or(line).split_once(':')?;
     number.parse().ok().filter(|_| !text.starts_with(|c: char| c.is_ascii_digit()))
 }
 

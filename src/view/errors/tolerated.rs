@@ -183,10 +183,22 @@ fn is_to_do(lines: &ErrorContext) -> bool {
     tap.is_some_and(|line| TO_DO.is_match(line)) || spec.is_some_and(|line| line.contains(") # "))
 }
 
-// Recognizes the sections in which pytest repeats the output of passing tests and lists warnings.
+// Recognizes the sections in which pytest repeats the output of passing tests and lists warnings. A
+// test may run pytest itself, whose output has sections too: from a session's start to its totals.
 fn is_in_section_of_passes(lines: &ErrorContext) -> bool {
-    let section = lines.above().find_map(|line| SECTION.group(line, 1));
-    section.is_some_and(|section| matches!(section, "PASSES" | "XPASSES" | "warnings summary"))
+    let (mut own, mut inner, mut ended) = (None, None, 0_u32);
+    for section in lines.above().filter_map(|line| SECTION.group(line, 1)) {
+        if TOTALS.is_match(section) {
+            ended += 1;
+        } else if section == "test session starts" && ended > 0 {
+            ended -= 1;
+        } else if section == "test session starts" {
+            inner = own.take().or(inner);
+        } else if ended == 0 && own.is_none() {
+            own = Some(section);
+        }
+    }
+    matches!(own.or(inner), Some("PASSES" | "XPASSES" | "warnings summary"))
 }
 
 static TEST: Pattern = Pattern::with(" ... ", r"^\S.* \.\.\. ");
@@ -197,6 +209,7 @@ static TAP: Pattern = Pattern::with("ok ", r"^\s*(not )?ok \d+\b");
 static TAP_END: Pattern = Pattern::new(r"^(Dubious|Bail out|\d+\.\.\d+|# Looks like)|^$");
 static TO_DO: Pattern = Pattern::with("# ", r"(?i)# (todo|skip)\b");
 static SPEC: Pattern = Pattern::with("ms)", r"^\s*\u{2716} .* \([\d.]+ms\)( #|$)");
+static TOTALS: Pattern = Pattern::with(" in ", r"\b\d+ \w+.* in [\d.]+s");
 static SECTION: Pattern = Pattern::with("===", r"^={3,} (.+?) ={3,}$");
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Lines alike: the same but for numbers. Of consecutive lines alike, an excerpt shows the first two
-//! and those that deviate.
+//! and those that deviate. A mark in place of the others has the numbers that differ.
 
 use std::collections::HashMap;
 
+use crate::clean::shortened;
+use crate::number::grouped;
 use ctxfs_core::materialize::LikenessHasher;
 
 // Number of lines alike that are shown.
@@ -14,33 +16,66 @@ const MIN_FOLDED_BYTES: usize = 64;
 // percentage have one and the same.
 const MIN_ALIKE: u32 = 10;
 const USUAL_PERCENT: u32 = 90;
+// If a number has at most this many values that come again, as a status has, each value is shown.
+const MAX_CHOICES: usize = 6;
+// Maximum number of characters of the words that differ, and of one of them. Of a number with more
+// values, the least and the greatest are told.
+const DIFFERENCES_CHARS: usize = 120;
+const DIFFERENCE_CHARS: usize = 60;
+const LISTED_VALUES: usize = 3;
 
-/// The forms of lines: how many lines of a form were shown, and the usual numbers in each form.
+/// The forms of lines: how many lines of a form were shown, and the places of numbers that matter, with
+/// the usual number there if there is one.
 #[derive(Default, Clone)]
 pub(super) struct LineForms {
     likeness: LikenessHasher,
     shown: HashMap<u64, u32>,
-    usual: HashMap<(u64, usize), u64>,
+    telling: HashMap<(u64, usize), Option<u64>>,
+}
+
+// The numbers at one place of a form. `falls` is true if one is less than the one before it, which
+// times and counters are not.
+#[derive(Default)]
+struct PlaceNumbers {
+    counts: HashMap<u64, u32>,
+    last: u64,
+    falls: bool,
+}
+
+impl PlaceNumbers {
+    fn add(&mut self, number: u64) {
+        *self.counts.entry(number).or_default() += 1;
+        self.falls |= number < self.last;
+        self.last = number;
+    }
+
+    // Returns the usual number if a line with another one deviates, and `Some(None)` if a line with
+    // each number is shown.
+    fn telling(self) -> Option<Option<u64>> {
+        let all: u32 = self.counts.values().sum();
+        if all < MIN_ALIKE || self.counts.len() < 2 {
+            return None;
+        }
+        let is_choice = self.falls && self.counts.len() <= MAX_CHOICES;
+        let is_usual = |count: u32| 100 * count >= USUAL_PERCENT * all;
+        let usual = self.counts.into_iter().find(|(_, count)| is_usual(*count));
+        usual.map(|(number, _)| Some(number)).or(is_choice.then_some(None))
+    }
 }
 
 impl LineForms {
-    /// Learns the usual numbers of `lines`.
+    /// Learns which numbers of `lines` matter.
     pub(super) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut forms = Self::default();
-        let mut counts: HashMap<(u64, usize), HashMap<u64, u32>> = HashMap::new();
+        let mut places: HashMap<(u64, usize), PlaceNumbers> = HashMap::new();
         for line in lines {
             let form = forms.likeness.of(line);
             for (place, number) in numbers(line).enumerate() {
-                *counts.entry((form, place)).or_default().entry(number).or_default() += 1;
+                places.entry((form, place)).or_default().add(number);
             }
         }
-        for (place, counts) in counts {
-            let all: u32 = counts.values().sum();
-            let is_usual =
-                |count: u32| all >= MIN_ALIKE && count < all && 100 * count >= USUAL_PERCENT * all;
-            let usual = counts.into_iter().find(|(_, count)| is_usual(*count));
-            forms.usual.extend(usual.map(|(number, _)| (place, number)));
-        }
+        let telling = |(place, numbers): (_, PlaceNumbers)| Some((place, numbers.telling()?));
+        forms.telling = places.into_iter().filter_map(telling).collect();
         forms
     }
 
@@ -70,30 +105,99 @@ impl LineForms {
         is_known(form) && self.deviations(form, line).into_iter().all(is_known)
     }
 
-    // Returns a key for each unusual number in a line.
+    // Returns a key for each number in a line that matters.
     fn deviations(&self, form: u64, line: &[u8]) -> Vec<u64> {
-        let unusual = |(place, number): (usize, u64)| {
-            let usual = self.usual.get(&(form, place)).filter(|usual| **usual != number)?;
-            Some(form.rotate_left(17) ^ usual.rotate_left(31) ^ number)
+        let deviation = |(place, number): (usize, u64)| {
+            let usual = self.telling.get(&(form, place)).filter(|usual| **usual != Some(number))?;
+            let place = usual.unwrap_or_else(|| !(place as u64));
+            Some(form.rotate_left(17) ^ place.rotate_left(31) ^ number)
         };
-        if self.usual.is_empty() {
+        if self.telling.is_empty() {
             return Vec::new();
         }
-        numbers(line).enumerate().filter_map(unusual).collect()
+        numbers(line).enumerate().filter_map(deviation).collect()
     }
 }
 
-// Returns the numbers in a line, as hashes of their digits.
+// Returns the numbers in a line. Those of more than 64 bits are reduced to these.
 fn numbers(line: &[u8]) -> impl Iterator<Item = u64> {
     let runs = line.split(|byte| !byte.is_ascii_digit()).filter(|run| !run.is_empty());
-    runs.map(|run| {
-        let add = |hash: u64, digit: &u8| (hash ^ u64::from(*digit)).wrapping_mul(0x100_0000_01b3);
-        run.iter().fold(0xcbf2_9ce4_8422_2325, add)
-    })
+    let add =
+        |number: u64, digit: &u8| number.wrapping_mul(10).wrapping_add(u64::from(*digit - b'0'));
+    runs.map(move |run| run.iter().fold(0, add))
 }
 
-pub(super) fn fold_mark(lines: usize) -> String {
-    format!("[... {} lines like these ...]", crate::number::grouped(lines as u64))
+/// Returns a mark of at most `bytes` bytes in place of lines, with the words that differ between them:
+/// `[... 12 lines like these: shard_{3-14} {200,503} ...]`. `these` tells where lines alike are shown.
+pub(super) fn fold_mark(lines: &[&[u8]], these: &str, bytes: usize) -> String {
+    let mark = |differences: &str| {
+        format!("[... {} lines like {these}{differences} ...]", grouped(lines.len() as u64))
+    };
+    let room = bytes.saturating_sub(mark(": ").len()).min(DIFFERENCES_CHARS);
+    let differences = differences(lines, room);
+    let colon = if differences.is_empty() { "" } else { ": " };
+    mark(&format!("{colon}{differences}"))
+}
+
+// Returns the words that differ between lines, with the values of their numbers. Of words that differ
+// in more than numbers, and of lines of another form than the first, it tells nothing.
+fn differences(lines: &[&[u8]], room: usize) -> String {
+    let mut likeness = LikenessHasher::default();
+    let form = lines.first().map(|line| likeness.of(line));
+    let alike = lines.iter().filter(|line| Some(likeness.of(line)) == form);
+    let words: Vec<Vec<&[u8]>> =
+        alike.map(|line| line.split(|byte| *byte == b' ').collect()).collect();
+    let Some(first) = words.first() else { return String::new() };
+    let mut told = String::new();
+    for at in 0..first.len() {
+        let column: Vec<&[u8]> = words.iter().filter_map(|words| words.get(at).copied()).collect();
+        if column.iter().all(|word| *word == first[at]) {
+            continue;
+        }
+        let Some(word) = difference(&column) else { continue };
+        let gap = if told.is_empty() { "" } else { " " };
+        if told.len() + word.len() + gap.len() + " ...".len() > room {
+            let dots = if told.is_empty() { "" } else { " ..." };
+            return told + dots;
+        }
+        told.push_str(gap);
+        told.push_str(&word);
+    }
+    told
+}
+
+// Returns a word with the values of its numbers in braces. Returns `None` if the words differ in more.
+fn difference(words: &[&[u8]]) -> Option<String> {
+    let mut parts = words.iter().map(|word| parts(word));
+    let mut places: Vec<Vec<&[u8]>> = parts.next()?.into_iter().map(|part| vec![part]).collect();
+    for word in parts {
+        if word.len() != places.len() {
+            return None;
+        }
+        places.iter_mut().zip(word).for_each(|(place, part)| place.push(part));
+    }
+    let mut told = String::new();
+    for place in &mut places {
+        place.sort_unstable_by_key(|part| (part.len(), *part));
+        place.dedup();
+        let is_number = place.iter().all(|part| part[0].is_ascii_digit());
+        let text = |part: &&[u8]| shortened(part, DIFFERENCE_CHARS);
+        match place.as_slice() {
+            [one] => told += &text(one),
+            _ if !is_number => return None,
+            few if few.len() <= LISTED_VALUES => {
+                told += &format!("{{{}}}", few.iter().map(text).collect::<Vec<_>>().join(","));
+            }
+            [least, .., greatest] => told += &format!("{{{}-{}}}", text(least), text(greatest)),
+            [] => {}
+        }
+    }
+    (told.len() <= DIFFERENCE_CHARS).then_some(told)
+}
+
+// Divides a word into numbers and what is between them.
+fn parts(word: &[u8]) -> Vec<&[u8]> {
+    word.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit()).collect()
 }
 
 #[cfg(test)]
@@ -106,7 +210,7 @@ mod tests {
         while at < lines.len() {
             let run = forms.run(lines[at..].iter().copied());
             if run > 0 {
-                shown.push(fold_mark(run));
+                shown.push(fold_mark(&lines[at..at + run], "these", 200));
             } else {
                 forms.show(lines[at]);
                 shown.push(String::from_utf8(lines[at].to_vec()).unwrap());
@@ -125,7 +229,7 @@ mod tests {
             "start",
             "read the block number 1",
             "read the block number 2",
-            "[... 3 lines like these ...]",
+            "[... 3 lines like these: {3,4,5} ...]",
             "end",
             "read 6",
             "read 7",
@@ -145,9 +249,9 @@ mod tests {
         let want = [
             "shard_0000: 30 files",
             "shard_0001: 30 files",
-            "[... 266 lines like these ...]",
+            "[... 266 lines like these: shard_{0002-0267}: ...]",
             "shard_0268: 28 files",
-            "[... 61 lines like these ...]",
+            "[... 61 lines like these: shard_{0269-0329}: ...]",
         ];
         assert_eq!(shown, want);
         let line = |n: usize| format!("part {n}: {} files\n", n / 20);

@@ -39,10 +39,12 @@ struct NamedLine<'a> {
 }
 
 /// Chooses lines of `stretches` that fit into `budget`. `shown` are the parts of the output that the
-/// excerpt shows already. Each choice is the line with the most new names a byte.
+/// excerpt shows already, and `is_error` is true for the numbers of other lines that it shows. Each
+/// choice is the line with the most new names a byte.
 pub(super) fn chosen<'a>(
     stretches: &[LineStretch<'a>],
     shown: &[&'a [u8]],
+    is_error: &dyn Fn(u64) -> bool,
     forms: &mut LineForms,
     budget: TextBudget,
 ) -> Vec<ChosenLine> {
@@ -67,7 +69,9 @@ pub(super) fn chosen<'a>(
                 }
             });
             let cost = text.len().min(LINE_CHARS) + number.to_string().len() + 3;
-            if !names.is_empty() {
+            if is_error(number) {
+                names.iter().for_each(|name| is_shown[*name as usize] = true);
+            } else if !names.is_empty() {
                 candidates.push(NamedLine { number, line, names, cost });
             }
         }
@@ -107,7 +111,9 @@ pub(super) fn chosen<'a>(
 
 // Calls `tell` with each name in a text: paths and identifiers.
 fn each_name<'a>(text: &'a [u8], tell: &mut dyn FnMut(&'a [u8])) {
-    for run in text.split(|byte| !is_word(*byte) && !b"./@-".contains(byte)) {
+    let runs = text.split(|byte| !is_word(*byte) && !b"</.@-".contains(byte));
+    for run in runs.filter(|run| !run.starts_with(b"</")) {
+        let run = run.strip_prefix(b"<").unwrap_or(run);
         let end = run.iter().rposition(|byte| is_word(*byte)).map_or(0, |last| last + 1);
         let path = &run[..end];
         if NAME_BYTES.contains(&path.len()) && memchr::memchr(b'/', path).is_some() {
@@ -141,7 +147,8 @@ mod tests {
         let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
         let stretches = [LineStretch { line: 41, lines }];
         let budget = TextBudget { bytes, lines: 150 };
-        let chosen = chosen(&stretches, &[shown.as_bytes()], &mut LineForms::default(), budget);
+        let chosen =
+            chosen(&stretches, &[shown.as_bytes()], &|_| false, &mut LineForms::default(), budget);
         chosen.into_iter().map(|chosen| chosen.text).collect()
     }
 

@@ -33,6 +33,8 @@ const NAME_BYTES: usize = 60;
 // Maximum number of passages that are shown, and maximum number of characters of one.
 const MAX_PASSAGES: usize = 5;
 const PASSAGE_CHARS: usize = 90;
+// Number of bytes that are read above a passage.
+const ABOVE_BYTES: u64 = 1024;
 // Maximum number of characters of all passages.
 const UNLIKE_CHARS: usize = 400;
 // Minimum number of words in a passage.
@@ -173,6 +175,7 @@ pub(super) fn unlike_line(subject: &Subject<'_>, found: &Findings) -> io::Result
     let mut forms: Vec<String> = Vec::new();
     for unlike in subject.analysis.unlike.iter().filter(is_hidden) {
         let Some(text) = passage_text(subject, unlike)? else { continue };
+        let text = from_the_unlike(text, &line_above(subject, unlike)?);
         let form = text.chars().filter(|c| !c.is_numeric()).take(FORM_CHARS).collect();
         let told = passage(unlike, &text);
         let fits = line.chars().count() + told.chars().count() + 2 <= UNLIKE_CHARS;
@@ -212,6 +215,30 @@ fn passage_text(subject: &Subject<'_>, unlike: &Unlike) -> io::Result<Option<Str
     let is_word = |word: &&str| word.bytes().filter(u8::is_ascii_alphabetic).count() > 2;
     let says = text.split_whitespace().filter(is_word).count() >= MIN_PASSAGE_WORDS;
     Ok((says && !text.starts_with(INSERT)).then_some(text))
+}
+
+// Returns the beginning of the line above a passage.
+fn line_above(subject: &Subject<'_>, unlike: &Unlike) -> io::Result<String> {
+    let from = unlike.offset.saturating_sub(ABOVE_BYTES);
+    let above = subject.content.bytes(from, (unlike.offset - from) as usize)?;
+    let line = above.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).into_owned())
+}
+
+// Leaves out the beginning of a long passage if the line above begins alike and the cut would hide the
+// first word that differs. Numbers do not make a word differ.
+fn from_the_unlike(text: String, above: &str) -> String {
+    let letters = |word: &str| word.replace(|c: char| c.is_ascii_digit(), "");
+    let pairs = text.split_whitespace().zip(above.split_whitespace());
+    let alike = pairs.take_while(|(one, two)| letters(one) == letters(two));
+    let unlike = text.split_whitespace().nth(alike.count());
+    let Some(word) = unlike else { return text };
+    let at = word.as_ptr() as usize - text.as_ptr() as usize;
+    if text[..at].chars().count() + word.chars().count() <= PASSAGE_CHARS {
+        return text;
+    }
+    let before = text[..at].trim_end().rfind(' ').map_or(at, |space| space + 1);
+    format!("...{}", &text[before..])
 }
 
 // Formats a passage: `4,410 "kernel: out of memory"`, `61@5,329 "ask the porter"`.

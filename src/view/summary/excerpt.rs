@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::clean::{Cleaned, TextBudget, clean};
-use crate::errors::{Findings, error_line};
+use crate::errors::{Finding, Findings, error_line};
 use crate::number::{counted, grouped};
 use crate::scan;
 use crate::summary::alike::{LineForms, fold_mark};
@@ -132,7 +132,7 @@ impl Excerpt {
         let ends = Ends::read(subject)?;
         let eighths = eighths(subject);
         let shares = eighths.map(|eighths| eighths * left.bytes / 8);
-        let excerpt = Self::within(subject, &ends, above, left, shares)?;
+        let excerpt = Self::within((subject, found), &ends, above, left, shares)?;
         let spare = left.bytes.saturating_sub(excerpt.size());
         if spare < SPARE_BYTES || excerpt.has_all() {
             return Ok(Self { errors, ..excerpt });
@@ -140,12 +140,12 @@ impl Excerpt {
         let sum: usize = eighths.iter().sum();
         let used = [&excerpt.head, &excerpt.tail].map(|part| size(&part.text));
         let shares = [0, 1].map(|end| used[end] + eighths[end] * spare / sum);
-        let excerpt = Self::within(subject, &ends, above, left, shares)?;
+        let excerpt = Self::within((subject, found), &ends, above, left, shares)?;
         Ok(Self { errors, ..excerpt })
     }
 
     fn within(
-        subject: &Subject<'_>,
+        (subject, found): (&Subject<'_>, &Findings),
         ends: &Ends,
         above: &[u8],
         budget: TextBudget,
@@ -184,7 +184,8 @@ impl Excerpt {
             let stretches = ends.between(&excerpt.head, &excerpt.tail, lines);
             let head_bytes = ends.first.get(..excerpt.head.bound as usize).unwrap_or(&ends.first);
             let shown = [head_bytes, ends.last_from(excerpt.tail.bound)];
-            excerpt.between = chosen(&stretches, &shown, &mut forms, left);
+            let is_error = |line| shown_errors(found).any(|finding| finding.at.line == line);
+            excerpt.between = chosen(&stretches, &shown, &is_error, &mut forms, left);
         }
         Ok(excerpt)
     }
@@ -266,8 +267,7 @@ impl Excerpt {
         let head = (!self.head.above).then_some(head).into_iter().chain(self.head.text);
         let errors = errors.into_iter().chain(self.errors);
         let some = !self.between.is_empty();
-        let between =
-            some.then(|| "--- between: lines with names that are nowhere else here ---".to_owned());
+        let between = some.then(|| "--- between: more lines with names ---".to_owned());
         let records = (!self.records.is_empty()).then(|| "--- records: id and name ---".to_owned());
         let between = between
             .into_iter()
@@ -283,13 +283,14 @@ fn size(lines: &[String]) -> usize {
 }
 
 impl ExcerptLines {
-    // Adds a mark that replaces lines. Returns its size in bytes.
-    fn fold(&mut self, lines: usize, first: bool) -> usize {
-        let mark = fold_mark(lines);
+    // Adds a mark that replaces lines, and has no more than `room` bytes. Returns its size in bytes.
+    fn fold(&mut self, lines: &[&[u8]], first: bool, room: usize) -> usize {
+        let these = if first { "these below" } else { "these" };
+        let mark = fold_mark(lines, these, room.saturating_sub(1));
         let bytes = mark.len() + 1;
         let at = if first { 0 } else { self.text.len() };
         self.text.insert(at, mark);
-        self.lines += lines as u64;
+        self.lines += lines.len() as u64;
         self.folded = true;
         bytes
     }
@@ -324,7 +325,8 @@ fn head(ends: &Ends, budget: TextBudget, forms: &mut LineForms) -> ExcerptLines 
     while at < bytes.len() && part.text.len() < budget.lines {
         let folded = forms.run(whole_lines(&bytes[at..half.max(at)]));
         if folded > 0 && left > MARK_CHARS {
-            left -= part.fold(folded, false);
+            let lines: Vec<&[u8]> = whole_lines(&bytes[at..half]).take(folded).collect();
+            left -= part.fold(&lines, false, left);
             at += memchr::memchr_iter(b'\n', &bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
             continue;
         }
@@ -410,7 +412,7 @@ fn tail(
         let first = usize::from(!begins);
         let folded = forms.run(lines[first.min(rest)..rest].iter().rev().copied());
         if folded > 0 && left > MARK_CHARS {
-            left -= part.fold(folded, true);
+            left -= part.fold(&lines[rest - folded..rest], true, left);
             rest -= folded;
             continue;
         }
@@ -480,9 +482,13 @@ fn last_chars(line: &[u8], chars: usize) -> usize {
     starts.take(chars).last().unwrap_or(from)
 }
 
+fn shown_errors(found: &Findings) -> impl Iterator<Item = &Finding> {
+    found.shown.iter().take(MAX_ERRORS)
+}
+
 pub(super) fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     let mut left = bytes.min(ERRORS_BYTES);
-    let mut lines = found.shown.iter().take(MAX_ERRORS).map(error_line).collect::<Vec<String>>();
+    let mut lines = shown_errors(found).map(error_line).collect::<Vec<String>>();
     lines.retain(|line| {
         let fits = line.len() < left;
         left -= if fits { line.len() + 1 } else { 0 };

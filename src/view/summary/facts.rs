@@ -321,14 +321,13 @@ fn errors(found: &Findings) -> Option<String> {
     (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
-// Returns the line that counts output lines with error words, if no line is an error. It is printed
+// Returns the line that leads to the lines with words of errors, if no line is an error. It is printed
 // after the output.
 pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
-    let lines = counted(found.mentions, "line");
     let path = format!(".grep/{}", query::name_of(&words));
-    is_all.then(|| capped(&format!("--- mentions: {lines} with words of errors: {path} ---")))
+    is_all.then(|| capped(&format!("--- mentions: lines with words of errors: {path} ---")))
 }
 
 /// Returns the line that offers `.wrap`, if the output has a line that is longer than readers show.

@@ -202,6 +202,11 @@ fn rest(count: usize, numbers: &[u64]) -> Vec<String> {
             _ => lines.push(number),
         }
     }
+    if (1..count).contains(&numbers.len())
+        && let Some(last) = lines.last_mut()
+    {
+        last.push_str(" ...");
+    }
     lines
 }
 

@@ -55,8 +55,8 @@ pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<V
         let search = format!("{ANY_SEARCH}    part: {}", any_part(subject));
         return Ok(vec![ANY_WORDS.to_owned(), search]);
     }
-    let kinds = counted(found.shown.len() as u64, "kind");
-    let next = || format!("next:   .errors    ({kinds} of error, with the lines around each)");
+    let next =
+        || format!("next:   .errors    ({} of error, with the lines around each)", found.kinds());
     let next = (!is_document(subject)).then(next);
     let tried = tried(subject, found)?;
     let leads = |tried: &&TriedView| tried.shows && tried.lines.is_none_or(|it| it <= MAX_LINES);

@@ -21,8 +21,7 @@ const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 // frames.
 const TRACE_LINES: u64 = 300;
 
-/// The first and the last lines of each rank, in bounded memory. Lines that differ only in numbers
-/// are kept as one.
+/// The first and the last lines of each rank, in bounded memory. Lines of one kind are kept as one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BestLines {
     ranks: [RankLines; ErrorRank::COUNT],
@@ -39,13 +38,21 @@ struct RankLines {
 #[derive(Debug, Clone, Copy)]
 struct ErrorCandidate {
     at: ErrorLine,
-    likeness: u64,
+    kind: LineKind,
+}
+
+/// Which lines are one kind: lines with equal `likeness`, which ignores numbers, and equal `numbers`,
+/// which is a hash of the numbers that matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineKind {
+    pub(super) likeness: u64,
+    pub(super) numbers: u64,
 }
 
 impl BestLines {
     // Adds a line. In a chain of causes, only the innermost cause is ranked as a cause.
-    pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
-        let line = ErrorCandidate { at, likeness };
+    pub(super) fn add(&mut self, kind: LineKind, rank: Rank, at: ErrorLine) {
+        let line = ErrorCandidate { at, kind };
         match rank {
             Rank::Trace if self.trace.is_some_and(|line| at.line - line.at.line <= TRACE_LINES) => {
                 self.end_trace(ErrorRank::Outer);
@@ -95,23 +102,32 @@ impl RankLines {
                 return;
             }
             line.at.times = kept.at.times;
-            let other = |kept: &ErrorCandidate| kept.likeness != line.likeness;
+            let other = |kept: &ErrorCandidate| kept.kind != line.kind;
             self.first.retain(other);
             self.last.retain(other);
         }
         if self.first.len() < FIRST && self.last.is_empty() {
             self.first.push(line);
         } else {
-            if self.last.len() == LAST {
-                self.last.remove(0);
-            }
             self.last.push(line);
+            if self.last.len() > LAST {
+                self.last.remove(self.least_telling());
+            }
         }
     }
 
     fn like(&mut self, line: &ErrorCandidate) -> Option<&mut ErrorCandidate> {
-        let alike = |kept: &&mut ErrorCandidate| kept.likeness == line.likeness;
+        let alike = |kept: &&mut ErrorCandidate| kept.kind == line.kind;
         self.first.iter_mut().chain(&mut self.last).find(alike)
+    }
+
+    // Returns the first of the last lines that another kept line is like but for numbers, or else the
+    // first.
+    fn least_telling(&self) -> usize {
+        let kept = || self.first.iter().chain(&self.last);
+        let times = |likeness| kept().filter(|line| line.kind.likeness == likeness).count();
+        let is_like = |line: &ErrorCandidate| times(line.kind.likeness) > 1;
+        self.last.iter().position(is_like).unwrap_or(0)
     }
 
     fn lines(&self) -> Vec<ErrorCandidate> {

@@ -13,7 +13,7 @@ use memchr::{memchr, memmem, memrchr};
 /// The fragments. The search uses vector instructions only for at most 64 fragments. Each has at
 /// least four bytes, because a shorter one would halve the speed. A first letter that may be a
 /// capital is omitted.
-pub(super) const FRAGMENTS: [&str; 63] = [
+pub(super) const FRAGMENTS: [&str; 64] = [
     "rror",
     "RROR",
     "ERR!",
@@ -64,6 +64,7 @@ pub(super) const FRAGMENTS: [&str; 63] = [
     "E   ",
     "not ok",
     "\u{25cf} ",
+    "\u{2718} ",
     "nhandled",
     "Uncaught",
     "HTTP",

@@ -74,7 +74,10 @@ const RULES: [(Option<Rank>, &str); 93] = [
     (NO, r"^(\(node:\d+\) (\[\w+\] )?)?\w*Warning: \S|:\d+: \w*Warning: \S|\(PENDING: "),
     // Exit of a process, as printed by a tracer.
     (NO, r"\+\+\+ exited with \d+ \+\+\+$"),
-    (NO, r"\bconftest\.|^\s*Running `|# TODO\b|\bEXPECTEDFAIL\b|\becho [\x22']"),
+    (
+        NO,
+        r"\bconftest\.|^\s*Running `|# TODO\b|\bEXPECTEDFAIL\b|^\W*\d+ (known|expected) failures?\W*$|\becho [\x22']",
+    ),
     // System calls as printed by a tracer. Only unusual failures are informative.
     (
         OUTER,
@@ -188,7 +191,7 @@ const RULES: [(Option<Rank>, &str); 93] = [
     // Tests by name.
     (
         TALLY,
-        r"^\s*--- FAIL: |^_+ ERROR collecting |^ERROR \S+( - |$)|^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|\bBUILD FAIL|<<< (FAILURE|ERROR)!|^not ok\b|^\s*\xe2\x97\x8f .* \xe2\x80\xba ",
+        r"^\s*--- FAIL: |^_+ ERROR collecting |^ERROR \S+( - |$)|^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|\bBUILD FAIL|<<< (FAILURE|ERROR)!|^not ok\b|^\s*\xe2\x9c\x98 \S|^\s*\xe2\x97\x8f .* \xe2\x80\xba ",
     ),
     (TALLY, r"^Traceback \(most recent call last\)|^\s*Traceback \(most"),
     // Log levels.

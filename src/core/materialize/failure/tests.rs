@@ -51,7 +51,7 @@ outputs! {
         "left: 41",
         "right: 42",
     ] "assert|failed|panicked|FAILED|error";
-    pytest "pytest.txt" 6 ["E       assert 7 == 8", "E        +  where 7 = total()"] "assert|FAILED|failed";
+    pytest "pytest.txt" 5 ["E       assert 7 == 8"] "assert|FAILED|failed";
     python "python.txt" 4 ["KeyError: 'price'", "shop.errors.ImportFailed: row 17"] "Error|error|Traceback";
     java "java.txt" 3 [
         "Caused by: java.io.FileNotFoundException: /etc/shop.yml (No such file or directory)",
@@ -206,4 +206,31 @@ fn only_the_start_of_a_long_line_is_examined() {
     assert_eq!(shown(&far), ["error: near"]);
     let long = format!("error: {}\n", "x".repeat(2 * LINE_BYTES));
     assert_eq!(found(long.as_bytes()).shown[0].length as usize, LINE_BYTES);
+}
+
+#[test]
+fn numbers_that_matter_make_kinds() {
+    let kinds = |lines: &[&str]| {
+        let text = lines.join("\n") + "\n";
+        shown(&text).len()
+    };
+    for lines in [
+        ["not ok 4 - adds 123", "not ok 7 - adds 456"],
+        ["test parse::case_7 ... FAILED", "test parse::case_9 ... FAILED"],
+        ["ERROR: job 1 exited with code 2", "ERROR: job 2 exited with code 137"],
+        ["ERROR GET /items/1 status=500", "ERROR GET /items/2 status=503"],
+        ["Tests: 2 failed, 8 passed", "Tests: 3 failed, 8 passed"],
+        ["1 \"GET /a HTTP/1.1\" 500 7", "2 \"GET /a HTTP/1.1\" 503 7"],
+    ] {
+        assert_eq!(kinds(&lines), 2, "{lines:?}");
+    }
+    let request = ["ERROR request 7 failed with code 5", "ERROR request 8 failed with code 5"];
+    assert_eq!(kinds(&request), 1);
+}
+
+#[test]
+fn a_name_unlike_the_others_stays() {
+    let name = |n: usize| format!("not ok {n} - {}\n", if n == 40 { "parses" } else { "adds" });
+    let names: Vec<String> = (0..90).map(name).collect();
+    assert!(shown(&names.concat()).iter().any(|line| line.ends_with("parses")));
 }
