@@ -19,6 +19,9 @@ use ctxfs_engine::{
 use ctxfs_store::{About, AnalysedFile, Artifact, Conversation, Store, StoreError, ToolOutputDir};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
+/// Maximum time for which a command waits for the store, whose lock another process may hold for an
+/// unlimited time.
+pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(10);
 const BLOCK: usize = 256 * 1024;
 
 pub(crate) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

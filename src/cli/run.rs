@@ -14,7 +14,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{env, ffi::OsString, fs::File, path::Path, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,7 +23,7 @@ use rustix::fs::FileType;
 use crate::args::{PutFormat, RunArgs, ShellArgs, ShellHost};
 use crate::helper::{KeptOutput, Role};
 use crate::output::{Printer, is_closed, refused};
-use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
+use crate::put::{self, PrintOptions, PutOutput, STORE_PATIENCE, TargetConversation};
 use crate::run::child::{
     CaughtSignals, Child, CommandEnd, CommandStart, EventLoop, SpawnError, UserTerminal,
 };
@@ -306,11 +306,8 @@ fn execute(
     }
 }
 
-// Maximum time to wait for the store, whose lock another process may hold for an unlimited time.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The phase before the command starts, in which the store is opened. If this takes more than 10
-/// seconds, the command runs without ctxfs.
+/// The phase before the command starts, in which the store is opened. If this takes more than
+/// [`STORE_PATIENCE`], the command runs without ctxfs.
 struct Preparation {
     is_decided: Arc<AtomicBool>,
     ended: mpsc::Sender<()>,
@@ -322,8 +319,7 @@ impl Preparation {
         let is_decided = Arc::new(AtomicBool::new(false));
         let (bare, decided) = (BareCommand::of(args), Arc::clone(&is_decided));
         let _watching = thread::Builder::new().name("patience".to_owned()).spawn(move || {
-            let late =
-                wait.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+            let late = wait.recv_timeout(STORE_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
             if late && !decided.swap(true, Relaxed) {
                 let mut printer = Printer::new(false);
                 exit_with(bare.run(&"the store does not answer", &mut printer));

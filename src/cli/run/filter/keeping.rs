@@ -12,7 +12,7 @@ use rustix::stdio::stderr;
 
 use crate::args::{Command, ShellArgs};
 use crate::hooks::{Host, OutputLength};
-use crate::put::TargetConversation;
+use crate::put::{STORE_PATIENCE, TargetConversation};
 use crate::run::filter::links::ShellAbove;
 use crate::{Cli, Context};
 use ctxfs_core::model::Provenance;
@@ -29,8 +29,6 @@ const LEAST: u64 = 1000;
 const NEVER_FAILING: [&str; 3] = ["| tail", "| sed", "| awk"];
 // Number of blocks that wait for the store.
 const WAITING: usize = 64;
-// Maximum time to wait for the store, whose lock another process may hold for an unlimited time.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Compares the input of a filter with its output, and stores the input, on a thread of its own.
 pub(crate) struct InputKeeper {
@@ -111,7 +109,7 @@ impl InputKeeper {
         }
         let Some(Storing { blocks, notice }) = self.storing else { return };
         drop(blocks);
-        if let Ok(Some(notice)) = notice.recv_timeout(PATIENCE) {
+        if let Ok(Some(notice)) = notice.recv_timeout(STORE_PATIENCE) {
             let is_cut = self.shown.ends_in_line && !self.shown.held.is_empty();
             let newline = if is_cut { "\n" } else { "" };
             // Fails if no process reads standard error.
@@ -135,7 +133,7 @@ impl InputKeeper {
         let mut block = block;
         while let Err(error) = storing.blocks.try_send(block) {
             block = match error {
-                TrySendError::Full(block) if began.elapsed() < PATIENCE => block,
+                TrySendError::Full(block) if began.elapsed() < STORE_PATIENCE => block,
                 _ => {
                     (self.storing, self.is_refused) = (None, true);
                     return;
