@@ -187,7 +187,7 @@ impl Shelf for Bench {
         Ok(found.map(|conversation| OpenConversation { engine, conversation }))
     }
 
-    fn mount(&self) -> Option<String> {
+    fn begin_session(&self) -> Option<String> {
         None
     }
 

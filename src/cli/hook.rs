@@ -116,7 +116,7 @@ impl Shelf for HookShelf<'_> {
         replace_policy(&self.settings, &self.context.environment)
     }
 
-    fn mount(&self) -> Option<String> {
+    fn begin_session(&self) -> Option<String> {
         let environment = &self.context.environment;
         if self.settings.is_on(SettingKey::HooksPipes) {
             // A command in a sandbox cannot make them.

@@ -59,9 +59,9 @@ pub trait Shelf {
     /// Returns the settings that determine which outputs are replaced.
     fn policy(&self) -> ReplacePolicy;
 
-    /// Mounts the store if the settings want that. Returns a text for the model if the store cannot
-    /// be mounted.
-    fn mount(&self) -> Option<String>;
+    /// Mounts the store and makes the links of filters, each if the settings want that. Returns a
+    /// text for the model if the store cannot be mounted.
+    fn begin_session(&self) -> Option<String>;
 
     /// Opens a conversation, and creates it if it is missing.
     fn open(&self, id: &str) -> Result<OpenConversation, HookError>;
@@ -207,7 +207,7 @@ impl<'a> OutputKeeper<'a> {
         id: &str,
         source: Option<&EventText<'_>>,
     ) -> Result<Option<String>, HookError> {
-        let unmounted = self.shelf.mount();
+        let unmounted = self.shelf.begin_session();
         let goes_on = source.is_some_and(|source| SOURCES.contains(&&*source.0));
         let open = goes_on.then(|| self.shelf.find(id)).transpose()?.flatten();
         let stored = open.map(|open| map_of(&open));
