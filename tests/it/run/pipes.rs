@@ -3,6 +3,7 @@
 //! `CTXFS_PIPELINES` sets the number of random pipelines.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -23,14 +24,14 @@ fn of_host(store: &TestStore, host: &str, command: &str) -> Command {
     store.ctxfs("shell", &shell)
 }
 
-/// Runs a command as Claude Code does, after a snapshot of the user's shell.
-fn with_snapshot(store: &TestStore, snapshot: &str, command: &str) -> Output {
+/// Returns the line with which Claude Code runs a command, after a snapshot of the user's shell.
+fn with_snapshot(store: &TestStore, snapshot: &str, command: &str) -> String {
     let dir = store.scratch("home").join("shell-snapshots");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("snapshot.sh"), snapshot).unwrap();
     let source = format!("source {}/snapshot.sh 2>/dev/null || true", dir.display());
     let command = shlex::try_quote(command).unwrap();
-    shell(store, &format!("{source} && eval {command} < /dev/null && pwd -P >| /dev/null")).run()
+    format!("{source} && eval {command} < /dev/null && pwd -P >| /dev/null")
 }
 
 /// Returns what a command printed, with its standard error after its standard output.
@@ -131,13 +132,45 @@ fn functions_of_a_snapshot_filter() {
                     function grep { local _a=1; (exec -a ugrep grep --color=always \"$@\"); return; }\n\
                     alias tail='tail -n 1' grep=nonsense local=nonsense\nunalias grep\n";
     let store = TestStore::new();
-    let output =
-        with_snapshot(&store, snapshot, &format!("{FAILING} | grep 1000 | tail; type rgx"));
+    let line = with_snapshot(&store, snapshot, &format!("{FAILING} | grep 1000 | tail; type rgx"));
+    let output = shell(&store, &line).run();
     let text = all(&output);
     let shown = "\u{1b}[01;31m\u{1b}[K1000\u{1b}[m\u{1b}[K\n";
     assert!(text.contains(shown) && text.contains("1,005 lines not shown: 1 error; "), "{output}");
     assert!(text.contains("bash: line 1: type: rgx: not found\n"), "{output}");
     assert_eq!((output.code, inputs(&store)), (1, vec![input()]));
+}
+
+/// The snapshot of Claude Code has functions for filters that are not installed.
+#[test]
+fn functions_of_a_snapshot_without_programs() {
+    let store = TestStore::new();
+    let snapshot = "function rg { (exec -a rg $GREP \"$@\"); }\n\
+                    function grep { (exec -a grep $GREP \"$@\"); }\n";
+    let bin = store.scratch("bin");
+    let place = |name: &str| Command::shell(&format!("command -v {name}"), &[]).text();
+    for name in ["bash", "cat", "rm", "seq", "tail"] {
+        symlink(place(name).trim(), bin.join(name)).unwrap();
+    }
+    for command in [
+        "seq 2000 | rg 1000 | cat; echo ${PIPESTATUS[@]}",
+        "seq 3000 | grep 1000 | rg -c 1 | cat; tail -1 </dev/null; type -p rg grep",
+        "rm -rf $XDG_STATE_HOME/ctxfs; seq 2000 | rg 1000 | cat; echo ${PIPESTATUS[@]}",
+        "set -r; seq 2000 | rg 1000 | cat; echo ${PIPESTATUS[1]}",
+    ] {
+        let line = with_snapshot(&store, snapshot, command);
+        let state = store.scratch("state");
+        let run = |command: Command| {
+            let command = command.env("GREP", place("grep").trim()).env("PATH", &bin);
+            command.env("XDG_STATE_HOME", &state).run()
+        };
+        let without = run(Command::new("bash").args(["-c", &line]));
+        let with = run(shell(&store, &line));
+        // Messages of bash name the file of a function.
+        let is_same = (with.code, &with.stdout) == (without.code, &without.stdout);
+        assert!(is_same, "{command}\n{with}\n{without}");
+    }
+    assert_eq!(inputs(&store).len(), 2, "both functions are kept");
 }
 
 #[test]

@@ -10,14 +10,13 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf, absolute};
-use std::process::Command;
 
-use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, fstat, memfd_create};
+use rustix::fs::{Access, MemfdFlags, OFlags, access, fcntl_setfl, fstat, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::hooks::Host;
 use crate::put::TargetConversation;
-use crate::run::child::CommandStart;
+use crate::run::child::{self, CommandStart};
 use crate::run::filter::arguments::FILTERS;
 use crate::{Cli, Environment, places};
 
@@ -39,7 +38,9 @@ const GENERATIONS: usize = 64;
 /// aliases come first.
 pub(crate) struct FilterLinks {
     host: Option<Host>,
-    links: Vec<PathBuf>,
+    dir: PathBuf,
+    // The filters that are installed.
+    names: Vec<&'static str>,
     words: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct ShellAbove {
 
 impl FilterLinks {
     /// Returns the links for a command whose inputs are stored in `target`, under names that begin
-    /// with `id`. Returns `None` if there are no links and none can be made.
+    /// with `id`. Returns `None` if links are missing and cannot be made.
     pub(crate) fn new(
         host: Option<Host>,
         id: &str,
@@ -61,7 +62,12 @@ impl FilterLinks {
         cli: &Cli,
         environment: &Environment,
     ) -> Option<Self> {
-        let links = link_filters(environment).ok()?;
+        let dir = link_filters(environment).ok()?;
+        let is_there = |name: &&str| {
+            let mut files = environment.search.iter().map(|dir| dir.join(name));
+            files.any(|file| is_program(&file))
+        };
+        let names = FILTERS.into_iter().filter(is_there).collect();
         let path = |path| absolute(path).unwrap_or_default().to_string_lossy().into_owned();
         let words = [
             Some("ctxfs".to_owned()),
@@ -72,7 +78,7 @@ impl FilterLinks {
             Some(format!("--id={id}")),
             host.map(|host| format!("--host={host}")),
         ];
-        Some(Self { host, links, words: words.into_iter().flatten().collect() })
+        Some(Self { host, dir, names, words: words.into_iter().flatten().collect() })
     }
 
     /// Returns the start of `command` with the links. `stderr` is the standard error of the shell.
@@ -82,9 +88,8 @@ impl FilterLinks {
         command: &[OsString],
         stderr: impl AsFd,
     ) -> io::Result<CommandStart> {
-        let [shell, options @ .., last] = command else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
+        let [before @ .., last] = command else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let [shell, options @ ..] = before else { return Err(io::ErrorKind::InvalidInput.into()) };
         let is_bash = Path::new(shell).file_name() == Some(OsStr::new("bash"));
         if !is_bash || !reads_variable(options) {
             return Err(io::ErrorKind::Unsupported.into());
@@ -96,16 +101,14 @@ impl FilterLinks {
         let (fd, quoted) =
             (reader.as_raw_fd(), |word: &str| shlex::try_quote(word).map(Cow::into_owned));
         let file = format!("/dev/fd/{fd}");
-        let mut start = Command::new(shell);
-        start.args(options);
+        let mut start = child::start_of(before);
         let line = last.to_str().filter(|_| self.host == Some(Host::ClaudeCode));
         let line = line.and_then(|line| line.split_once(EVAL));
         let theirs = if let Some((before, after)) = line.filter(|line| line.0.contains(SNAPSHOT)) {
             start.arg(format!(
                 "{before} && {{ \\builtin . {file} || true; }} 2>/dev/null{EVAL}{after}"
             ));
-            let dir = self.links.first().and_then(|link| link.parent()).unwrap_or(Path::new("/"));
-            let dir = quoted(&dir.to_string_lossy()).map_err(io::Error::other)?;
+            let dir = quoted(&self.dir.to_string_lossy()).map_err(io::Error::other)?;
             format!("printf -v __ctxfs_dir %q {dir}\n{FUNCTIONS}")
         } else {
             start.arg(last).env(BASH_ENV, &file);
@@ -121,8 +124,8 @@ impl FilterLinks {
             }
         };
         let mut text = "{\n".to_owned();
-        for path in &self.links {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
+        for name in &self.names {
+            let path = self.dir.join(name);
             let path = quoted(&path.to_string_lossy()).map_err(io::Error::other)?;
             let _infallible = writeln!(text, "builtin hash -p {path} {name}");
         }
@@ -139,15 +142,12 @@ impl FilterLinks {
     }
 }
 
-/// Creates links that are missing or lead to another program, in the user's state directory. Returns
-/// the links to filters that are there.
-pub(crate) fn link_filters(environment: &Environment) -> io::Result<Vec<PathBuf>> {
+/// Creates links that are missing or lead to another program, one for each filter, in a directory of
+/// the user's state. Returns the directory.
+pub(crate) fn link_filters(environment: &Environment) -> io::Result<PathBuf> {
     let dir = places::state_dir(environment).ok_or(io::ErrorKind::NotFound)?.join("filters");
     let program = env::current_exe()?;
-    let path = env::var_os("PATH").unwrap_or_default();
-    let is_there = |name: &&str| env::split_paths(&path).any(|dir| dir.join(name).is_file());
-    let mut links = Vec::new();
-    for name in FILTERS.into_iter().filter(is_there) {
+    for name in FILTERS {
         let link = dir.join(name);
         if fs::read_link(&link).ok().as_ref() != Some(&program) {
             fs::create_dir_all(&dir)?;
@@ -155,9 +155,8 @@ pub(crate) fn link_filters(environment: &Environment) -> io::Result<Vec<PathBuf>
             std::os::unix::fs::symlink(&program, &fresh)?;
             fs::rename(&fresh, &link)?;
         }
-        links.push(link);
     }
-    Ok(links)
+    Ok(dir)
 }
 
 // Returns true for the options before a command with which bash reads `BASH_ENV`.
@@ -196,6 +195,11 @@ pub(crate) fn shell_above() -> Option<ShellAbove> {
         pid = parent.trim().parse().ok().filter(|parent| *parent > 0)?;
     }
     None
+}
+
+/// Returns true for a file that a shell finds as a program.
+pub(crate) fn is_program(file: &Path) -> bool {
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
 /// Returns what tells a file from all others.

@@ -6,7 +6,7 @@ for __ctxfs_name in grep rg; do
     printf -v __ctxfs_quoted %q "$__ctxfs_text"
     eval "__ctxfs_$__ctxfs_text
     $__ctxfs_name () {
-        if [[ -p /dev/stdin && -p /dev/stdout ]]; then
+        if [[ \$- != *r* && -x $__ctxfs_dir/$__ctxfs_name && -p /dev/stdin && -p /dev/stdout ]]; then
             CTXFS_FILTER_FUNCTION=$__ctxfs_quoted $__ctxfs_dir/$__ctxfs_name \"\$@\"
         else __ctxfs_$__ctxfs_name \"\$@\"; fi
     }"
