@@ -55,10 +55,10 @@ pub(crate) use crate::settings::{SettingKey, Settings};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    system::survive_file_limit();
     if let Some(code) = run::run_by_name() {
         return code;
     }
-    system::survive_file_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -10,7 +10,7 @@ mod live;
 mod output;
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -33,7 +33,7 @@ use crate::run::output::{
     ClosedOutput, CommandLogs, CommandOutput, Destination, HandedLogs, HeldOutput, HostRule,
     OpenOutput, OutputRule, OutputStream,
 };
-use crate::{Cli, Context, SettingKey, hook, page_link};
+use crate::{Cli, Context, SettingKey, hook, page_link, system};
 use ctxfs_core::model::{Limits, Owner, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 use ctxfs_store::running_process;
@@ -59,10 +59,12 @@ pub(crate) fn shell(
     };
     let given = args.conversation.clone().filter(|given| !given.is_empty());
     let args = args.as_run(given.or_else(host));
-    // Nobody reads a stand-in in `/dev/null`, and it would take the place of standard error, too.
+    // Nobody reads a stand-in in `/dev/null`, which is also in place of descriptors that are closed,
+    // and it would take the place of standard error, too.
     let is_device = rustix::fs::fstat(rustix::stdio::stdout())
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
-    if is_device || io::stderr().is_terminal() {
+    let is_closed = system::closed_at_start().next().is_some();
+    if is_device || is_closed || io::stderr().is_terminal() {
         return Ok(BareCommand::of(&args).run(&"", &mut context.printer).into());
     }
     let status = run_command(&args, cli, context)?;
@@ -367,7 +369,7 @@ impl BareCommand {
         if !self.is_quiet {
             printer.message(&format_args!("ctxfs: the output is not stored: {why}"));
         }
-        let error = child::start_of(&self.command).exec();
+        let error = child::replace_us_by(child::start_of(&self.command));
         let (text, code) = child::not_run(&self.command, &error);
         printer.message(&text.trim_end());
         code

@@ -1,8 +1,42 @@
-//! System calls: inherited file descriptors, limits, memory, and sockets to listen on.
+//! System calls: inherited signals and file descriptors, limits, memory, and sockets to listen on.
 
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::{io, mem::MaybeUninit, net::TcpListener, ptr};
 
 use crate::Failure;
+
+// What this process has inherited: a bit for each standard descriptor that was closed, and one for
+// SIGPIPE that was ignored.
+static START: AtomicU8 = AtomicU8::new(0);
+const WITHOUT_SIGPIPE: u8 = 1 << 3;
+
+// Runs before Rust's runtime, which ignores SIGPIPE, and opens `/dev/null` in place of standard
+// descriptors that are closed.
+#[used]
+#[expect(unsafe_code, reason = "only the loader calls functions before the runtime")]
+// SAFETY: the loader calls the functions in this section, which need not take arguments.
+#[unsafe(link_section = ".init_array")]
+static NOTE_START: extern "C" fn() = note_start;
+
+#[expect(unsafe_code, reason = "no safe wrapper takes a descriptor that may be closed")]
+extern "C" fn note_start() {
+    // SAFETY: F_GETFD only reads flags, or fails.
+    let is_closed = |fd: &libc::c_int| unsafe { libc::fcntl(*fd, libc::F_GETFD) } == -1;
+    let closed = (0..3).filter(is_closed).fold(0, |bits, fd| bits | 1 << fd);
+    let signal = if is_ignored(libc::SIGPIPE) { WITHOUT_SIGPIPE } else { 0 };
+    START.store(closed | signal, Relaxed);
+}
+
+/// Returns true if this process was started with SIGPIPE ignored.
+pub(crate) fn began_without_sigpipe() -> bool {
+    START.load(Relaxed) & WITHOUT_SIGPIPE != 0
+}
+
+/// Returns the standard descriptors that were closed when this process started.
+pub(crate) fn closed_at_start() -> impl Iterator<Item = libc::c_int> {
+    let start = START.load(Relaxed);
+    (0..3).filter(move |fd| start >> fd & 1 == 1)
+}
 
 /// Closes all file descriptors that this process has inherited, except the standard ones. Must be
 /// called before the process opens any file itself.
@@ -30,8 +64,9 @@ pub(crate) fn survive_file_limit() {
     }
 }
 
+/// Returns true if this process ignores a signal. Programs that it becomes or starts inherit that.
 #[expect(unsafe_code, reason = "no safe wrapper asks for the action of a signal")]
-fn is_ignored(signal: libc::c_int) -> bool {
+pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: without a new action, `sigaction` only writes the current one to `action`, which has
     // room for it.

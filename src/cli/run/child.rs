@@ -26,6 +26,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::WithOrigin};
 
 use crate::run::output::{CommandOutput, OpenOutput, OutputStream};
+use crate::system;
 
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
@@ -89,11 +90,7 @@ impl Child {
             prepare(error.as_fd());
         start.stdout(writer).stderr(error);
         if ends_with_us {
-            before_exec(&mut start, || {
-                // A sandbox may refuse it.
-                let _refused = set_parent_process_death_signal(Some(Signal::KILL));
-                Ok(())
-            });
+            kill_with_us(&mut start);
         }
         let process = spawn(start, command)?;
         Ok(Self { process, ended: None, outputs, terminal: None, ends_with_us, _memory: memory })
@@ -152,10 +149,46 @@ pub(crate) fn exit_status(code: impl Into<i32>) -> ExitStatus {
     ExitStatus::from_raw(code.into() << 8)
 }
 
+/// Returns the start of a command, which ignores SIGPIPE if this process was started so.
 pub(crate) fn start_of(command: &[OsString]) -> Command {
     let mut start = Command::new(&command[0]);
     start.args(&command[1..]);
+    if system::began_without_sigpipe() {
+        before_exec(&mut start, || {
+            #[expect(unsafe_code, reason = "no safe wrapper ignores a signal")]
+            // SAFETY: `signal` may be called between fork and exec, and this sets no handler.
+            unsafe {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN)
+            };
+            Ok(())
+        });
+    }
     start
+}
+
+/// Has a command killed when this process ends.
+pub(crate) fn kill_with_us(start: &mut Command) {
+    before_exec(start, || {
+        // A sandbox may refuse it.
+        let _refused = set_parent_process_death_signal(Some(Signal::KILL));
+        Ok(())
+    });
+}
+
+/// Becomes a program, with the standard descriptors closed that this process was started without.
+/// Returns the error if that fails.
+pub(crate) fn replace_us_by(mut start: Command) -> io::Error {
+    before_exec(&mut start, || {
+        for fd in system::closed_at_start() {
+            #[expect(unsafe_code, reason = "no safe wrapper closes a standard descriptor")]
+            // SAFETY: nothing in this process uses `/dev/null`, which is in its place.
+            unsafe {
+                libc::close(fd)
+            };
+        }
+        Ok(())
+    });
+    start.exec()
 }
 
 fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, SpawnError> {
@@ -200,8 +233,8 @@ fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
 
 // Calls `begin` in the new process, which must make system calls alone.
 #[expect(unsafe_code, reason = "what happens between fork and exec is unsafe to say")]
-pub(crate) fn before_exec(start: &mut Command, begin: fn() -> rustix::io::Result<()>) {
-    // SAFETY: `begin` makes at most two system calls, allocates no memory and takes no lock.
+fn before_exec(start: &mut Command, begin: fn() -> rustix::io::Result<()>) {
+    // SAFETY: `begin` makes a few system calls, allocates no memory and takes no lock.
     unsafe { start.pre_exec(move || Ok(begin()?)) };
 }
 
@@ -289,24 +322,14 @@ impl CaughtSignals {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
         write.set_nonblocking(true)?;
-        let ignored = ignored_signals(getpid().as_raw_pid());
-        let caught = CAUGHT
-            .into_iter()
-            .filter(|number| *number == SIGCHLD || ignored >> (number - 1) & 1 == 0);
+        let caught =
+            CAUGHT.into_iter().filter(|number| *number == SIGCHLD || !system::is_ignored(*number));
         Ok(Self(SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?))
     }
 
     pub(crate) fn pending(&mut self) -> Vec<CaughtSignal> {
         self.0.pending().map(|origin| caught(&origin)).collect()
     }
-}
-
-/// Returns the set of signals that a process ignores, one bit each. The programs that it starts
-/// inherit them, as below `nohup`.
-pub(crate) fn ignored_signals(process: i32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 impl AsFd for CaughtSignals {

@@ -11,89 +11,124 @@ mod keeping;
 mod links;
 mod passing;
 
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
-use std::{env, io, io::Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitCode};
+use std::{env, io, io::Read as _, io::Write as _};
 
-use rustix::fs::{Access, FileType, access, fstat};
-use rustix::process::{Pid, Resource, Signal, getppid, getrlimit, set_parent_process_death_signal};
+use rustix::fs::{FileType, OFlags, fcntl_setfl, fstat};
+use rustix::param::linux_execfn;
+use rustix::process::{Resource, getrlimit};
 use rustix::stdio::{stdin, stdout};
 use rustix::thread::set_name;
 
-use crate::run::child::{self, before_exec, ignored_signals};
+use crate::run::child;
 use crate::run::filter::arguments::{FILTERS, reads_all};
 use crate::run::filter::keeping::InputKeeper;
-use crate::run::filter::links::identity;
+use crate::run::filter::links::{identity, is_program};
 use crate::run::filter::passing::FilterPipes;
+use crate::system;
 
 pub(crate) use crate::run::filter::keeping::unexplained;
 pub(crate) use crate::run::filter::links::{FilterLinks, link_filters};
 
-const SIGPIPE: i32 = Signal::PIPE.as_raw();
+const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 // The definition of a function of the shell that is the filter.
 const FUNCTION: &str = "CTXFS_FILTER_FUNCTION";
+// The search of a process without a `PATH`.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+// Bash looks at so many bytes of a program that the kernel does not run.
+const SAMPLE: u64 = 80;
 
-/// Runs the filter whose name this process has, if it has one, as that filter would run. Returns
-/// its exit status. Ends by the signal that ends the filter.
+/// A filter, in whose place bash has started this process by a link.
+struct Filter {
+    name: &'static str,
+    link: &'static Path,
+    program: PathBuf,
+    function: Option<OsString>,
+    arguments: Vec<OsString>,
+}
+
+/// Runs the filter by whose link this process was started, if it was, as that filter would run.
+/// Returns its exit status. Ends by the signal that ends the filter.
 pub(crate) fn run_by_name() -> Option<ExitCode> {
-    let mut words = env::args_os();
-    let name = PathBuf::from(words.next()?).file_name()?.to_str()?.to_owned();
-    let name = FILTERS.into_iter().find(|filter| *filter == name)?;
-    let arguments: Vec<OsString> = words.collect();
-    let mut start = if let Some(function) = env::var_os(FUNCTION) {
-        let mut start = Command::new("bash");
-        let mut text = function;
-        text.push(format!("\n{name} \"$@\""));
-        start.arg("-c").arg(text).env_remove(FUNCTION).env_remove("BASH_ENV");
-        start.arg(name);
-        start
-    } else if let Some(program) = program(name) {
-        let mut start = Command::new(&program);
-        start.arg0(name).env("_", &program);
-        start
-    } else {
+    // A command can set the first argument to anything.
+    let link = Path::new(OsStr::from_bytes(linux_execfn().to_bytes()));
+    let name = FILTERS.into_iter().find(|name| link.file_name() == Some(OsStr::new(name)))?;
+    let function = env::var_os(FUNCTION);
+    let program = if function.is_some() { Some("bash".into()) } else { program(name) };
+    let Some(program) = program else {
         // The words of bash, whose search finds this program.
         let _told = writeln!(io::stderr(), "bash: line 1: {name}: command not found");
         return Some(NOT_FOUND.into());
     };
-    start.args(&arguments);
-    let parent = getppid().map_or(0, Pid::as_raw_pid);
-    let ignores = ignored_signals(parent) >> (SIGPIPE - 1) & 1 == 1;
-    // A filter that ignores SIGPIPE says itself that no process reads its output.
-    let keeper = if ignores { None } else { keeper(name, &arguments) };
-    if let Some(keeper) = keeper
-        && let Ok(code) = run_between(&mut start, name, keeper)
+    let arguments = env::args_os().skip(1).collect();
+    let filter = Filter { name, link, program, function, arguments };
+    if let Some(keeper) = keeper(name, &filter.arguments)
+        && let Ok((child, pipes)) = start_between(filter.start())
     {
-        return Some(code);
+        return Some(run_between(name, child, pipes, keeper));
     }
-    if ignores {
-        before_exec(&mut start, || {
-            #[expect(unsafe_code, reason = "nothing else sets a signal to be ignored there")]
-            // SAFETY: `signal` may be called between fork and exec, and this sets no handler.
-            unsafe {
-                libc::signal(SIGPIPE, libc::SIG_IGN)
-            };
-            Ok(())
-        });
+    // Bash says why a program cannot run.
+    let _failed = child::replace_us_by(filter.start());
+    let error = child::replace_us_by(filter.start_by(&["-c", "\"$@\"", "bash"]));
+    let _told = writeln!(io::stderr(), "bash: line 1: {}: {error}", filter.program.display());
+    Some(NOT_EXECUTABLE.into())
+}
+
+impl Filter {
+    // Returns the start of the filter as bash would start it.
+    fn start(&self) -> Command {
+        let mut start = if let Some(function) = &self.function {
+            let mut text = function.clone();
+            text.push(format!("\n{} \"$@\"", self.name));
+            let words = [self.program.clone().into(), "-c".into(), text, self.name.into()];
+            let mut start = child::start_of(&[&words, &*self.arguments].concat());
+            start.env_remove(FUNCTION).env_remove("BASH_ENV");
+            start
+        } else if is_script(&self.program) {
+            self.start_by(&[])
+        } else {
+            let words = [self.program.clone().into()];
+            let mut start = child::start_of(&[&words, &*self.arguments].concat());
+            if let Some(first) = env::args_os().next().filter(|first| first != self.link) {
+                start.arg0(first);
+            }
+            start
+        };
+        if env::var_os("_").is_some_and(|path| path == self.link) {
+            start.env("_", &self.program);
+        }
+        start
     }
-    let _told = writeln!(io::stderr(), "{name}: {}", start.exec());
-    Some(NOT_FOUND.into())
+
+    // Returns the start of a bash that gets the program and its arguments after `words`.
+    fn start_by(&self, words: &[&str]) -> Command {
+        let words = [&["bash"], words].concat().into_iter().map(OsString::from);
+        let words = words.chain([self.program.clone().into()]);
+        child::start_of(&words.chain(self.arguments.iter().cloned()).collect::<Vec<_>>())
+    }
 }
 
 // Finds the program that bash would run, which is another than this one.
 fn program(name: &str) -> Option<PathBuf> {
     let own = fs::metadata("/proc/self/exe").ok().map(|own| identity(&own));
-    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::var_os("PATH").unwrap_or(PATH.into());
     env::split_paths(&path).map(|dir| dir.join(name)).find(|file| {
-        let found = fs::metadata(file).ok().filter(fs::Metadata::is_file);
-        found.is_some_and(|found| {
-            Some(identity(&found)) != own && access(file, Access::EXEC_OK).is_ok()
-        })
+        is_program(file) && fs::metadata(file).ok().map(|found| identity(&found)) != own
     })
+}
+
+// Returns true for a program without a form, which bash runs as a script of its own.
+fn is_script(program: &Path) -> bool {
+    let mut sample = Vec::new();
+    let read = File::open(program).and_then(|file| file.take(SAMPLE).read_to_end(&mut sample));
+    let is_text = |line: &[u8]| !line.starts_with(b"#!") && !line.contains(&0);
+    read.is_ok() && sample.split(|byte| *byte == b'\n').next().is_some_and(is_text)
 }
 
 // Returns what stores the input, if it all passes through a pipe, and below a `ctxfs shell`.
@@ -110,31 +145,44 @@ fn keeper(name: &'static str, arguments: &[OsString]) -> Option<InputKeeper> {
         (Resource::Data, u64::MAX),
         (Resource::Cpu, u64::MAX),
     ];
-    let is_kept = is_pipe(stdin())
+    // A filter that ignores SIGPIPE says itself that no process reads its output, and a child of
+    // this process cannot be waited for if SIGCHLD is ignored.
+    let is_usual = !system::began_without_sigpipe()
+        && !system::is_ignored(libc::SIGCHLD)
+        && system::closed_at_start().next().is_none();
+    let is_kept = is_usual
+        && is_pipe(stdin())
         && is_pipe(stdout())
         && reads_all(name, texts?.into_iter())
         && limits.into_iter().all(has_room);
     is_kept.then(links::shell_above)?.map(|shell| InputKeeper::new(shell, name, arguments))
 }
 
-// Fails if the filter cannot be started so. Nothing of the input has been read then.
-fn run_between(start: &mut Command, name: &str, keeper: InputKeeper) -> io::Result<ExitCode> {
-    let (pipes, input, output) = FilterPipes::new()?;
-    before_exec(start, || {
-        // A signal to this process ends the filter.
-        let _refused = set_parent_process_death_signal(Some(Signal::KILL));
-        Ok(())
-    });
-    let mut filter = start.stdin(input).stdout(output).spawn()?;
-    // The ends of the filter belong to it alone.
-    start.stdin(Stdio::null()).stdout(Stdio::null());
+// Starts a filter between pipes. Standard input and output are as they were if that fails.
+fn start_between(mut start: Command) -> io::Result<(process::Child, FilterPipes)> {
+    let ((input, to), (from, output)) = (io::pipe()?, io::pipe()?);
+    fcntl_setfl(&to, OFlags::NONBLOCK)?;
+    // A signal to this process ends the filter.
+    child::kill_with_us(&mut start);
+    let filter = start.stdin(input).stdout(output).spawn()?;
+    // With `start`, the ends of the filter are closed here.
+    Ok((filter, FilterPipes::new(to, from)))
+}
+
+fn run_between(
+    name: &str,
+    mut filter: process::Child,
+    pipes: FilterPipes,
+    mut keeper: InputKeeper,
+) -> ExitCode {
     let _named = set_name(&std::ffi::CString::new(name).unwrap_or_default());
-    let keeper = pipes.pass(keeper)?;
-    let status = filter.wait()?;
+    pipes.pass(&mut keeper);
+    // Fails only if SIGCHLD is ignored.
+    let status = filter.wait().unwrap_or_default();
     let is_unread = keeper.has_lost_output && status.success();
     keeper.finish();
-    if let Some(signal) = status.signal().or(is_unread.then_some(SIGPIPE)) {
+    if let Some(signal) = status.signal().or(is_unread.then_some(libc::SIGPIPE)) {
         child::end_by(signal);
     }
-    Ok(u8::try_from(child::code(status)).unwrap_or(u8::MAX).into())
+    u8::try_from(child::code(status)).unwrap_or(u8::MAX).into()
 }

@@ -2,8 +2,9 @@
 //!
 //! `CTXFS_PIPELINES` sets the number of random pipelines.
 
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -32,6 +33,15 @@ fn with_snapshot(store: &TestStore, snapshot: &str, command: &str) -> String {
     let source = format!("source {}/snapshot.sh 2>/dev/null || true", dir.display());
     let command = shlex::try_quote(command).unwrap();
     format!("{source} && eval {command} < /dev/null && pwd -P >| /dev/null")
+}
+
+/// Makes a program in a directory of its own, and returns a `PATH` that begins with that.
+fn with_program(store: &TestStore, name: &str, text: &str) -> OsString {
+    let dir = store.scratch("bin");
+    fs::write(dir.join(name), text).unwrap();
+    fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::join_paths(std::iter::once(dir).chain(std::env::split_paths(&path))).unwrap()
 }
 
 /// Returns what a command printed, with its standard error after its standard output.
@@ -173,6 +183,23 @@ fn functions_of_a_snapshot_without_programs() {
     assert_eq!(inputs(&store).len(), 2, "both functions are kept");
 }
 
+/// Bash itself runs a program that has no form which the kernel knows, and says why it cannot run
+/// another one.
+#[test]
+fn a_filter_without_a_form_is_a_script() {
+    let store = TestStore::new();
+    let script =
+        "[[ $1 == -1 ]] && echo \"$0 $# $SHLVL $_\"\nwhile read -r a; do b=$a; done; echo $b\n";
+    for text in [script, "", "#!/nowhere/sh\n", "#!/\n"] {
+        let path = with_program(&store, "tail", text);
+        let command = "seq 2000 | tail -1; seq 2000 | tail -1 | cat; tail -1 </dev/null; \
+                       echo $? ${PIPESTATUS[@]}; exec grep -c 1 <<<1";
+        let without = Command::new("bash").args(["-c", command]).env("PATH", &path).run();
+        let with = of_host(&store, "gemini-cli", command).env("PATH", &path).run();
+        assert_eq!(with, without, "{text}");
+    }
+}
+
 #[test]
 fn a_setting_turns_it_off() {
     let store = TestStore::new();
@@ -195,6 +222,17 @@ fn a_filter_filters_whatever_the_command_has_set() {
         let output = shell(&store, command).run();
         assert_eq!((output.code, all(&output)), (0, expected.to_owned()), "{command}");
     }
+}
+
+/// Prints the last signals of each set of a process.
+const SIGNALS: &str = "sed -n 's/^\\(Sig...\\).*\\(......\\)$/\\1 \\2/p'";
+
+/// Prints what filters that are kept and others get of signals.
+fn signals(set: &str) -> String {
+    let own = format!("{SIGNALS} /proc/self/status");
+    format!(
+        "{set} seq 9 | sed -n 1r/proc/self/status | env {SIGNALS}; {own}; {own} | cat; exec {own}"
+    )
 }
 
 #[test]
@@ -229,6 +267,21 @@ fn what_the_command_sets_defines_and_traps_changes_nothing() {
         "(sleep 0.4; echo hi) | { trap 'echo U' TERM; tail -1; echo $?; } & sleep 0.2; kill -TERM $!; wait $!; echo $?",
         "yes | rg y | head -2; echo ${PIPESTATUS[@]}",
         "seq 2000 | tail -1; rm -rf $XDG_STATE_HOME; seq 2000 | tail -2; seq 2000 | (tail -3)",
+        "ulimit -f 0; seq 2000 | tail -1; seq 300000 | grep -c 1 | cat; echo ${PIPESTATUS[@]}",
+        "trap '' CHLD; seq 2000 | tail -1 | cat; seq 2000 | grep -c 1; echo ${PIPESTATUS[@]}",
+        "trap '' PIPE; yes | grep y 2>&1 | head -1; echo ${PIPESTATUS[@]}; exec grep -c 1 <<<1",
+        "seq 2000 | (exec -a x tail -1) | cat; seq 9 | (exec -a x tail -n x) 2>&1 | cat",
+        "tail -1 <&- 2>&1; echo $?; grep x <&- 2>&1; echo $?; seq 9 | { tail -1 <&-; } 2>&1 | cat",
+        "seq 2000 | tail -1 2>&1 >&-; seq 9 | grep -c 1 2>&1 >&-; echo $?; sed -n p 2>&1 <&- >&-",
+        "seq 9 | awk 'END{print system(\"test -e /proc/self/fd/2\")}' 2>&- | cat",
+        "seq 9 | exec tail -1 2>&- | cat; seq 9 | tail -n x 2>&- | cat; echo ${PIPESTATUS[1]}",
+        // Too few descriptors are left for the pipes, or for what starts the filter.
+        "for m in {24..31}; do seq 2000 | { for ((i = 3; i < m; i++)); do eval \"exec $i</dev/null\"; done; ulimit -n 32; tail -1; } | cat; done",
+        "export -n PATH; seq 2000 | tail -1 | cat; exec -c tail -1 /proc/sys/kernel/ostype",
+        &signals(""),
+        &signals("trap '' PIPE;"),
+        &signals("trap '' CHLD TERM;"),
+        &signals("trap 'echo trapped' PIPE USR1;"),
     ] {
         let without = Command::new("bash").args(["-c", command]).run();
         let with = of_host(&store, "gemini-cli", command).run();

@@ -97,12 +97,26 @@ fn the_command_inherits_what_it_would() {
     let store = TestStore::new();
     let script = "umask; ulimit -n; ulimit -f; pwd; echo \"$A\"; cat <&5; cat; echo $-; \
                   s=$(sed -n 's/^SigIgn:.//p' /proc/self/status); echo $((0x$s & 0xffff))";
-    let set = "umask 077; ulimit -n 64; ulimit -f 100000; cd /; export A=1; trap '' HUP INT USR1; \
+    let set = "umask 077; ulimit -n 64; ulimit -f 100000; cd /; export A=1; trap '' HUP INT PIPE USR1; \
                exec \"$@\" 5</proc/sys/kernel/ostype";
     let words = ["-c", set, "sh"];
     let bare = Command::new("sh").args(words).args(["sh", "-c", script]).stdin("input\n").run();
     let with = shell(&store, "x", &[], &["sh", "-c", script]).below("sh", &words);
     assert_eq!(with.stdin("input\n").run(), bare);
+}
+
+/// Descriptors that are closed stay so.
+#[test]
+fn a_command_without_streams() {
+    let store = TestStore::new();
+    let script = "cat; echo out; echo $?; echo err >&2; echo $?; ls /proc/self/fd; grep x; exit 3";
+    for closed in ["<&-", ">&-", "2>&-", "<&- 2>&-", "<&- >&- 2>&-"] {
+        let set = format!("exec \"$@\" {closed}");
+        let bare = Command::new("bash").args(["-c", &set, "bash", "bash", "-c", script]).run();
+        let with =
+            shell(&store, "x", &[], &["bash", "-c", script]).below("bash", &["-c", &set, "bash"]);
+        assert_eq!(with.run(), bare, "{closed}");
+    }
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! The bytes between the pipes of a filter.
 
-use std::io::{self, PipeReader, PipeWriter};
+use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::run::child::BLOCK;
@@ -32,20 +31,19 @@ struct Block {
 }
 
 impl FilterPipes {
-    /// Returns the pipes, and the standard input and output of the filter.
-    pub(crate) fn new() -> io::Result<(Self, PipeReader, PipeWriter)> {
-        let ((filter_input, to), (from, filter_output)) = (io::pipe()?, io::pipe()?);
-        fcntl_setfl(&to, OFlags::NONBLOCK)?;
+    /// Takes standard input and output, which nothing else may use from then on. `to` and `from` are
+    /// the ends of the pipes to and from a filter, of which `to` does not block.
+    pub(crate) fn new(to: PipeWriter, from: PipeReader) -> Self {
         let [stdin, stdout] = inherited();
         let (input, output) = (Block::new(), Block::new());
         let (stdin, to, from) = (Some(stdin), Some(to.into()), Some(from.into()));
-        Ok((Self { stdin, to, from, stdout, input, output }, filter_input, filter_output))
+        Self { stdin, to, from, stdout, input, output }
     }
 
     /// Passes bytes on until the filter has closed both of its pipes. `keeper` sees them.
-    pub(crate) fn pass(mut self, mut keeper: InputKeeper) -> io::Result<InputKeeper> {
+    pub(crate) fn pass(mut self, keeper: &mut InputKeeper) {
         while self.to.is_some() || self.from.is_some() || !self.output.is_empty() {
-            let [stdin, to, from, stdout] = self.wait()?;
+            let [stdin, to, from, stdout] = self.wait();
             // The filter reads no more.
             if to.contains(PollFlags::ERR) {
                 (self.stdin, self.to) = (None, None);
@@ -53,12 +51,12 @@ impl FilterPipes {
             } else if to.contains(PollFlags::OUT)
                 && let Some(to) = &self.to
             {
-                self.input.write(to, BLOCK)?;
+                self.input.write(to, BLOCK);
             }
             if !stdin.is_empty()
                 && let Some(stdin) = &self.stdin
             {
-                match self.input.read(stdin)? {
+                match self.input.read(stdin) {
                     Some([]) => self.stdin = None,
                     Some(bytes) => keeper.take_input(bytes),
                     None => {}
@@ -77,24 +75,23 @@ impl FilterPipes {
                 self.from = None;
                 self.output.clear();
             } else if stdout.contains(PollFlags::OUT) {
-                self.output.write(&self.stdout, PAGE)?;
+                self.output.write(&self.stdout, PAGE);
             }
             if !from.is_empty()
                 && let Some(from) = &self.from
             {
-                match self.output.read(from)? {
+                match self.output.read(from) {
                     Some([]) => self.from = None,
                     Some(bytes) => keeper.shown.add(bytes),
                     None => {}
                 }
             }
         }
-        Ok(keeper)
     }
 
     // Waits until something can be done. Returns the events of standard input, of the pipe to the
     // filter, of that from the filter, and of standard output.
-    fn wait(&self) -> io::Result<[PollFlags; 4]> {
+    fn wait(&self) -> [PollFlags; 4] {
         let reads =
             |block: &Block| if block.is_empty() { PollFlags::IN } else { PollFlags::empty() };
         let writes =
@@ -113,14 +110,12 @@ impl FilterPipes {
             ends.iter().enumerate().filter_map(|(at, (fd, flags))| Some((at, (*fd)?, *flags)));
         let (places, mut fds): (Vec<_>, Vec<_>) =
             open.map(|(at, fd, flags)| (at, PollFd::new(fd, flags))).unzip();
-        match poll(&mut fds, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        // Without an answer, there are no events.
+        let _interrupted = poll(&mut fds, None);
         for (at, fd) in places.into_iter().zip(&fds) {
             events[at] = fd.revents();
         }
-        Ok(events)
+        events
     }
 }
 
@@ -137,28 +132,22 @@ impl Block {
         self.at = self.end;
     }
 
-    // Returns the bytes that were read, or none at the end, or `None` if none are there yet.
-    fn read(&mut self, from: &OwnedFd) -> io::Result<Option<&[u8]>> {
-        match rustix::io::read(from, &mut self.bytes[..]) {
-            Ok(count) => {
-                (self.at, self.end) = (0, count);
-                Ok(Some(&self.bytes[..count]))
-            }
+    // Returns the bytes that were read, or none at the end and after an error, or `None` if none are
+    // there yet.
+    fn read(&mut self, from: &OwnedFd) -> Option<&[u8]> {
+        let count = match rustix::io::read(from, &mut self.bytes[..]) {
             // Other processes may have made the pipe nonblocking.
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+            Err(Errno::AGAIN | Errno::INTR) => return None,
+            read => read.unwrap_or(0),
+        };
+        (self.at, self.end) = (0, count);
+        Some(&self.bytes[..count])
     }
 
     // Writes at most `most` bytes. A pipe that has lost its reader is reported by poll(2).
-    fn write(&mut self, to: &OwnedFd, most: usize) -> io::Result<()> {
+    fn write(&mut self, to: &OwnedFd, most: usize) {
         let end = self.end.min(self.at + most);
-        match rustix::io::write(to, &self.bytes[self.at..end]) {
-            Ok(count) => self.at += count,
-            Err(Errno::AGAIN | Errno::INTR | Errno::PIPE) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        self.at += rustix::io::write(to, &self.bytes[self.at..end]).unwrap_or(0);
     }
 }
 
