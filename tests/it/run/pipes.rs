@@ -410,7 +410,7 @@ const FORMS: [&str; 28] = [
     "@ | % & wait",
     "if @ | %; then echo yes; else echo no; fi",
     "@ | % && echo yes || echo no",
-    "set -e; @ | %; echo after",
+    "set -e; @ | !; echo after",
     "set -o pipefail; @ | !; echo after $?",
     "set -eo pipefail; @ | ! | !; echo after",
     "set -u; @ | %",
