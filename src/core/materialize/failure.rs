@@ -189,11 +189,12 @@ static EXPLAINED: Pattern =
 
 // Matches exit codes, statuses, signals, and totals.
 static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
-    let code = r#"\b(?:exit|exited with|code|status|signal|errno|error|returned|rc)["']?[ :=(#]*|HTTP/[\d.]+"? "#;
+    let code = r#"\b(?:exit|exited with|code|status|signal|errno|returned|rc)["']?[ :=(#]*|\berror |HTTP/[\d.]+"? "#;
     let failures = "(?:fail(?:ed|ing|ures?)|errors?|passed)";
     let ends = r"(?:[,;.)]|\s*=| (?:in|and|of)\b|$)";
-    let total =
-        format!(r"(?:^\W*|[:,;(=] *)(\d+)(?: \w+)? {failures}{ends}|\b{failures}[:=] ?(\d+)");
+    let total = format!(
+        r"(?:^\W*|[:,;(=] *)(\d+)(?: \w+)? {failures}{ends}|\b(?:failures|errors)[:=] ?(\d+)"
+    );
     let all = format!(r"(?i-u)(?:{code})(-?\d{{1,5}})\b|{total}");
     Regex::new(&all).expect("a pattern of this file")
 });
