@@ -24,13 +24,19 @@ const DIFFERENCES_CHARS: usize = 120;
 const DIFFERENCE_CHARS: usize = 60;
 const LISTED_VALUES: usize = 3;
 
-/// The forms of lines: how many lines of a form were shown, and the places of numbers that matter, with
-/// the usual number there if there is one.
+/// The forms of lines: how many lines of a form were shown, and the places of numbers that matter.
 #[derive(Default, Clone)]
 pub(super) struct LineForms {
     likeness: LikenessHasher,
     shown: HashMap<u64, u32>,
-    telling: HashMap<(u64, usize), Option<u64>>,
+    telling: HashMap<(u64, usize), TellingNumbers>,
+}
+
+// Which numbers at a place matter: all but the usual one, or each.
+#[derive(Clone, Copy)]
+enum TellingNumbers {
+    AllBut(u64),
+    Each,
 }
 
 // The numbers at one place of a form. `falls` is true if one is less than the one before it, which
@@ -49,9 +55,7 @@ impl PlaceNumbers {
         self.last = number;
     }
 
-    // Returns the usual number if a line with another one deviates, and `Some(None)` if a line with
-    // each number is shown.
-    fn telling(self) -> Option<Option<u64>> {
+    fn telling(self) -> Option<TellingNumbers> {
         let all: u32 = self.counts.values().sum();
         if all < MIN_ALIKE || self.counts.len() < 2 {
             return None;
@@ -59,7 +63,8 @@ impl PlaceNumbers {
         let is_choice = self.falls && self.counts.len() <= MAX_CHOICES;
         let is_usual = |count: u32| 100 * count >= USUAL_PERCENT * all;
         let usual = self.counts.into_iter().find(|(_, count)| is_usual(*count));
-        usual.map(|(number, _)| Some(number)).or(is_choice.then_some(None))
+        let usual = usual.map(|(number, _)| TellingNumbers::AllBut(number));
+        usual.or(is_choice.then_some(TellingNumbers::Each))
     }
 }
 
@@ -108,9 +113,12 @@ impl LineForms {
     // Returns a key for each number in a line that matters.
     fn deviations(&self, form: u64, line: &[u8]) -> Vec<u64> {
         let deviation = |(place, number): (usize, u64)| {
-            let usual = self.telling.get(&(form, place)).filter(|usual| **usual != Some(number))?;
-            let place = usual.unwrap_or_else(|| !(place as u64));
-            Some(form.rotate_left(17) ^ place.rotate_left(31) ^ number)
+            let key = match *self.telling.get(&(form, place))? {
+                TellingNumbers::AllBut(usual) if usual == number => return None,
+                TellingNumbers::AllBut(usual) => usual,
+                TellingNumbers::Each => !(place as u64),
+            };
+            Some(form.rotate_left(17) ^ key.rotate_left(31) ^ number)
         };
         if self.telling.is_empty() {
             return Vec::new();
@@ -149,9 +157,9 @@ fn differences(lines: &[&[u8]], room: usize) -> String {
         alike.map(|line| line.split(|byte| *byte == b' ').collect()).collect();
     let Some(first) = words.first() else { return String::new() };
     let mut told = String::new();
-    for at in 0..first.len() {
+    for (at, own) in first.iter().enumerate() {
         let column: Vec<&[u8]> = words.iter().filter_map(|words| words.get(at).copied()).collect();
-        if column.iter().all(|word| *word == first[at]) {
+        if column.iter().all(|word| word == own) {
             continue;
         }
         let Some(word) = difference(&column) else { continue };
@@ -186,9 +194,11 @@ fn difference(words: &[&[u8]]) -> Option<String> {
             [one] => told += &text(one),
             _ if !is_number => return None,
             few if few.len() <= LISTED_VALUES => {
-                told += &format!("{{{}}}", few.iter().map(text).collect::<Vec<_>>().join(","));
+                told += &["{", &few.iter().map(text).collect::<Vec<_>>().join(","), "}"].concat();
             }
-            [least, .., greatest] => told += &format!("{{{}-{}}}", text(least), text(greatest)),
+            [least, .., greatest] => {
+                told += &["{", &text(least), "-", &text(greatest), "}"].concat();
+            }
             [] => {}
         }
     }

@@ -70,7 +70,9 @@ pub(super) fn chosen<'a>(
             });
             let cost = text.len().min(LINE_CHARS) + number.to_string().len() + 3;
             if is_error(number) {
-                names.iter().for_each(|name| is_shown[*name as usize] = true);
+                for name in names {
+                    is_shown[name as usize] = true;
+                }
             } else if !names.is_empty() {
                 candidates.push(NamedLine { number, line, names, cost });
             }
