@@ -175,18 +175,19 @@ fn incomplete_outputs_are_told() {
 #[test]
 fn a_view_has_a_limit() {
     let lines =
-        |from: u32| -> String { (from..from + 20_000).map(|n| format!("n {n}\n")).collect() };
+        |from: u32| (from..from + 20_000).map(|n| format!("n {n}\n")).collect::<Vec<_>>().concat();
     let text = shown(&output(&lines(0), 0, 0), &output(&lines(100_000), 0, 0));
     assert!(text.len() <= ctxfs_core::model::Limits::VIEW_BYTES, "{}", text.len());
     assert!(text.starts_with("# not all lines that differ are shown; go on at /ctx/"), "{text}");
     assert!(text.contains(": at least 20,000 lines removed, 20,000 added\n"), "{}", &text[..400]);
-    let errors = |name: char| -> String {
+    let errors = |name: char| {
         (b'a'..=b'z')
             .flat_map(|one| (b'a'..=b'z').map(move |two| (one, two)))
             .map(|(one, two)| {
                 format!("error: {name}{}{} is wrong\n", char::from(one), char::from(two))
             })
-            .collect()
+            .collect::<Vec<_>>()
+            .concat()
     };
     let text = shown(&output(&errors('x'), 1, 0), &output(&errors('y'), 1, 0));
     assert!(text.len() <= ctxfs_core::model::Limits::VIEW_BYTES, "{}", text.len());

@@ -16,7 +16,7 @@ fn diff_of(contents: [&Vec<u8>; 2], room: usize) -> (String, LineDiff) {
 }
 
 fn numbered(lines: impl Iterator<Item = u32>) -> String {
-    lines.map(|line| format!("line {line}\n")).collect()
+    lines.map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat()
 }
 
 #[test]
