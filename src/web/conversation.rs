@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::{Column, Crumb, Order, OutputRow, Result, Sink, Site, address, display, search, shell};
-use ctxfs_core::model::Component;
+use ctxfs_core::model::{Component, Limits};
 use ctxfs_engine::{LoggedMessage, MessagePage, MessageRange};
 use ctxfs_store::message::{MessageEntry, MessageTime};
 use ctxfs_view::View;
@@ -358,8 +358,8 @@ fn millis(message: &MessageEntry) -> Option<i64> {
 }
 
 const STAND_IN_PATIENCE: Duration = Duration::from_millis(500);
-// Number of characters of a result that are shown initially.
-const LONG_RESULT: usize = 4000;
+// Number of characters of a result that are shown initially: a stand-in is shown whole.
+const LONG_RESULT: usize = Limits::STAND_IN_BYTES;
 
 // The text that the model got for a call.
 enum Given<'a> {

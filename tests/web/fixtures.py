@@ -18,7 +18,7 @@ PAINTED = "artifacts/terminal/paint.log"
 OUTPUTS = [LOG, ISSUES, LONG, SHORT, BIG, IMAGE, BINARY, PAINTED]
 FAILED = [LOG, PAINTED]
 # What a search for both errors finds them in: the answer and what the model was given have one, too.
-NAMING_ERRORS = sorted([*FAILED, "history/messages.jsonl", "history/messages.jsonl"])
+NAMING_ERRORS = sorted([*FAILED, *["history/messages.jsonl"] * 3])
 QUESTION = "Why does the checkout fail?\nLook at the whole log, please."
 ANSWER = "The ledger is locked by pid 4431.\n\nEnd that process, then settle batch 7741 again."
 # A conversation of many messages, and those of a page.
