@@ -50,13 +50,14 @@ pub fn answer(
     machine: &Machine,
     shelf: &dyn Shelf,
 ) -> Result<Answer, HookError> {
-    let keeper = keeper::OutputKeeper::new(host, session::directory(event, machine), shelf);
+    let directory = session::directory(event, machine);
+    let keeper = keeper::OutputKeeper::new(host, directory.clone(), shelf);
     let answer = of_host(host, event, machine, &keeper).map_err(|error| match error {
         HookError::Json(error) => HookError::Event { host, error },
         other => other,
     })?;
     // What is not noted of a session changes no answer.
-    let noted = session::note(host, event, machine, shelf);
+    let noted = session::note(host, event, directory, shelf);
     drop(noted.inspect_err(|error| tracing::debug!(%error, "the session is not noted")));
     let action = keeper.action.get();
     Ok(Answer { text: answer.map(|answer| answer.to_string()), action })

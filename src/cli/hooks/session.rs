@@ -46,7 +46,7 @@ pub(crate) fn directory(event: &[u8], machine: &Machine) -> Option<String> {
 pub(crate) fn note(
     host: Host,
     event: &[u8],
-    machine: &Machine,
+    directory: Option<String>,
     shelf: &dyn Shelf,
 ) -> Result<(), HookError> {
     let session: SessionEvent<'_> = serde_json::from_slice(event)?;
@@ -57,8 +57,7 @@ pub(crate) fn note(
         return Ok(());
     }
     let Some(open) = shelf.find(&session.session_id)? else { return Ok(()) };
-    let about =
-        About { directory: directory(event, machine), host: Some(host.name().to_owned()), prompt };
+    let about = About { directory, host: Some(host.name().to_owned()), prompt };
     Ok(ctxfs_engine::add_about(&open.engine, &open.conversation, about)
         .map_err(ctxfs_engine::EngineError::from)?)
 }

@@ -11,15 +11,12 @@
 mod best;
 mod expectation;
 mod noise;
+mod numbers;
 mod prefilter;
 mod rule_set;
 mod rules;
 mod shape;
 mod verdicts;
-
-use std::sync::LazyLock;
-
-use regex::bytes::Regex;
 
 use crate::materialize::block::{ByteBlock, OpenLine};
 use crate::materialize::failure::best::{BestLines, LineKind, SearchTerms};
@@ -27,7 +24,7 @@ use crate::materialize::failure::expectation::Expectation;
 use crate::materialize::failure::prefilter::CONTEXT_BYTES;
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::verdicts::{LineHints, RankedLine, Verdicts};
-use crate::materialize::likeness::{LikenessHasher, exact, mixed};
+use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::pattern::Pattern;
 use crate::model::{ErrorLine, ErrorRank, Errors};
 
@@ -134,8 +131,8 @@ impl ErrorCollector {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.expected.is_some();
         let (bare, line) = examined(line);
-        if line.starts_with(EXPLANATION) {
-            let goes_on = self.explained + 1 == number && !EXPLAINED.is_match(line);
+        if bare.starts_with(EXPLANATION) {
+            let goes_on = self.explained + 1 == number && !EXPLAINED.is_match(bare);
             self.explained = number;
             if goes_on {
                 return;
@@ -153,11 +150,8 @@ impl ErrorCollector {
         let rank_kept = rank.kept();
         let at = ErrorLine { line: number, offset, length, rank: rank_kept, times: 1, last: None };
         let line = line.trim_ascii();
-        self.best.add(
-            LineKind { likeness: self.likeness.quick(line), numbers: numbers(line) },
-            rank,
-            at,
-        );
+        let numbers = hints.numbers.hash(line);
+        self.best.add(LineKind { likeness: self.likeness.quick(line), numbers }, rank, at);
         if let Some(each) = &mut self.each {
             let place = prefilter::find(line, 0).unwrap_or(0);
             each.push(ErrorMatch { index: number as usize - 1, rank: rank_kept, place });
@@ -186,35 +180,6 @@ impl ErrorCollector {
 const EXPLANATION: &[u8] = b"E   ";
 static EXPLAINED: Pattern =
     Pattern::new(r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b");
-
-// Matches exit codes, statuses, signals, and totals.
-static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
-    let code = r#"\b(?:exit|exited with|code|status|signal|errno|returned|rc)["']?[ :=(#]*|\berror |HTTP/[\d.]+"? "#;
-    let failures = "(?:fail(?:ed|ing|ures?)|errors?|passed)";
-    let ends = r"(?:[,;.)]|\s*=| (?:in|and|of)\b|$)";
-    let total = format!(
-        r"(?:^\W*|[:,;(=] *)(\d+)(?: \w+)? {failures}{ends}|\b(?:failures|errors)[:=] ?(\d+)"
-    );
-    let all = format!(r"(?i-u)(?:{code})(-?\d{{1,5}})\b|{total}");
-    Regex::new(&all).expect("a pattern of this file")
-});
-// Matches lines that name a failed test, or compare values.
-static EXACT: LazyLock<Regex> = LazyLock::new(|| {
-    let name = r"^not ok\b|^\s*(\xe2\x9c\x98|--- FAIL:) |^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|^ERROR \S+( - |$)";
-    let comparison = r"\b(?i:assert\w*|expected|identical|equals?|but was)\b|==|!=";
-    Regex::new(&format!("(?-u){name}|{comparison}")).expect("a pattern of this file")
-});
-
-// Returns a hash of the numbers in an error line that matter: codes, totals, and all those in the name
-// of a test and in a comparison.
-fn numbers(line: &[u8]) -> u64 {
-    if EXACT.is_match(line) {
-        return exact(line);
-    }
-    let found = NUMBERS.captures_iter(line);
-    let found = found.filter_map(|found| found.iter().skip(1).flatten().next());
-    found.fold(0, |hash, number| mixed(hash, exact(number.as_bytes())))
-}
 
 // Returns the examined part of a line in two forms: without and with the decoration that [`bare`]
 // removes.

@@ -10,6 +10,7 @@ use aho_corasick::AhoCorasick;
 
 use crate::materialize::failure::best::SEARCH_TERMS;
 use crate::materialize::failure::expectation::{ANNOUNCEMENTS, COMPARISON_PATTERNS};
+use crate::materialize::failure::numbers::NUMBER_PATTERNS;
 use crate::materialize::failure::{noise, prefilter, rules};
 use crate::materialize::likeness::{exact, mixed, word};
 
@@ -205,6 +206,7 @@ static KNOWN_WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let texts = rules::patterns()
         .map(|pattern| start_words(pattern).1)
         .chain(COMPARISON_PATTERNS)
+        .chain(NUMBER_PATTERNS)
         .chain(ANNOUNCEMENTS)
         .chain(noise::known_words())
         .chain(prefilter::FRAGMENTS)

@@ -1,6 +1,7 @@
 //! The verdicts of the rules, cached by the shapes of lines.
 
 use crate::materialize::failure::expectation::{AnnouncedKind, announced_by};
+use crate::materialize::failure::numbers::MatteringNumbers;
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
 use crate::materialize::failure::{best, noise, rules};
@@ -17,11 +18,13 @@ pub(crate) struct RankedLine {
 }
 
 /// Properties of an error line besides its rank. `announces` is the kind of later line that the
-/// line announces. `terms` has one bit for each search term in the line.
+/// line announces. `terms` has one bit for each search term in the line. `numbers` tells which numbers
+/// in the line make it another kind of error.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineHints {
     pub(super) announces: Option<AnnouncedKind>,
     pub(super) terms: u32,
+    pub(super) numbers: MatteringNumbers,
 }
 
 /// The verdicts of the rules, cached by the hash of a line's shape. A verdict depends only on the
@@ -86,7 +89,7 @@ fn judge(shape: &[u8]) -> Option<RankedLine> {
 
 fn hints_of(shape: &[u8]) -> LineHints {
     let terms = best::terms_in(&noise::blanked(shape));
-    LineHints { announces: announced_by(shape), terms }
+    LineHints { announces: announced_by(shape), terms, numbers: MatteringNumbers::of(shape) }
 }
 
 #[cfg(test)]
