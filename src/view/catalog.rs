@@ -145,7 +145,7 @@ views! {
         is_of_views: true,
         readme: "\
 | `X.grep/PATTERN` | what `rg -n PATTERN X` prints |
-| `X.grep/-i -C3 PATTERN` | the same with options: `-i -S -F -w -x -v -c -o -A -B -C -m` |
+| `X.grep/-i -C3 PATTERN` | the same with options: `-i -S -F -w -x -v -c -l -o -P -A -B -C -m -e` |
 | `{prefix}/<conversation>/.grep/PATTERN` | the same for every output of the conversation, newest first; `-l` first: their names only |",
         ..ViewType::TEXT
     }, grep::render;

@@ -3,15 +3,18 @@
 //! ripgrep's libraries do the searching. This module adds three things. Lines that are too long for
 //! memory or for a reader are searched in overlapping pieces and shown as windows ([`fold`],
 //! [`page`]). A result that is too large for a reader is cut where a later search can continue
-//! ([`page`]). The first lines tell the reader about both.
+//! ([`page`]). A query that matches nothing as it stands is read as a shell or grep would. The first
+//! lines tell the reader about all of this.
 
 pub(super) mod corpus;
 mod fold;
 pub(super) mod many;
+mod matcher;
 pub(super) mod page;
 mod read_ahead;
 mod report;
 
+use std::borrow::Cow;
 use std::io;
 use std::io::Write;
 use std::str::Utf8Chunk;
@@ -19,11 +22,12 @@ use std::str::Utf8Chunk;
 use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
 use crate::grep::fold::{LineMap, SearchStart};
+use crate::grep::matcher::{Backtracking, LineMatcher};
 use crate::grep::page::{CutPoint, Page};
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::grep::report::MatchReport;
 use crate::number::{counted, grouped, portion};
-use crate::query::{CaseMode, SearchOptions};
+use crate::query::{CaseMode, SearchOptions, Syntax, extended};
 use crate::range::TextPosition;
 use crate::rendered::{RenderError, Rendered, notice};
 use crate::{Query, scan};
@@ -51,6 +55,8 @@ fn search(
     out: &mut dyn Write,
     sizes: ReadAheadSizes,
 ) -> Result<Rendered, RenderError> {
+    let chosen = Reading::choose(query, |probe| finds(probe, subject, expired, sizes))?;
+    let query = &*chosen.query;
     let pattern = build(query)?;
     let line_map = match fold::start(subject.content, query.options().from, expired)? {
         SearchStart::At(line_map) => line_map,
@@ -58,21 +64,99 @@ fn search(
         SearchStart::OutOfTime(offset) => return Ok(no_start(query, subject, offset)),
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
+    let name = subject.place.name().as_bytes();
+    let page = if query.options().named == Some(true) { page.of(name) } else { page };
     let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
     let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
     let out_of_memory = report::search(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
-        fallback: pattern.fallback,
+        notes: chosen.notes(&pattern, report.lines, |query| path(subject, query)),
+        hard_lines: pattern.matcher.hard_lines(),
         out_of_time: line_map.out_of_time.get(),
         out_of_memory,
     };
     Ok(finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// The end of a search. `fallback` is the reason why the pattern was searched as literal text, if
-/// it was. `out_of_memory` is true if lines and their context did not fit into memory.
+// Returns true if a line matches one of the patterns of `query`, which is a probe.
+fn finds(
+    query: &Query,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    sizes: ReadAheadSizes,
+) -> io::Result<bool> {
+    let SearchStart::At(line_map) = fold::start(subject.content, query.options().from, expired)?
+    else {
+        return Ok(false);
+    };
+    let pattern = build(query)?;
+    let mut sink = io::sink();
+    let page = Page::new(&mut sink, true);
+    let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
+    let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
+    report::search(subject.content, spec, expired, &mut report)?;
+    Ok(report.lines > 0)
+}
+
+fn path(subject: &Subject<'_>, query: &Query) -> String {
+    subject.place.of_view(&format!(".grep/{query}")).file()
+}
+
+/// The reading of a query that is searched for: the query as it stands, or another one that matches
+/// where the first does not.
+pub(super) struct Reading<'a> {
+    pub(super) query: Cow<'a, Query>,
+    like: Option<&'static str>,
+}
+
+impl<'a> Reading<'a> {
+    /// Returns the first reading that matches according to `finds`, which is called with probes.
+    /// Returns the query itself if none does.
+    pub(super) fn choose(
+        query: &'a Query,
+        finds: impl Fn(&Query) -> io::Result<bool>,
+    ) -> io::Result<Self> {
+        let others = query.other_readings();
+        if !others.is_empty() && !finds(&query.probe())? {
+            for other in others {
+                if finds(&other.query.probe())? {
+                    let (query, like) = (Cow::Owned(other.query), Some(other.like));
+                    return Ok(Self { query, like });
+                }
+            }
+        }
+        Ok(Self { query: Cow::Borrowed(query), like: None })
+    }
+
+    /// Returns the notes that a result with `lines` matching lines begins with.
+    pub(super) fn notes(
+        &self,
+        pattern: &CompiledPattern,
+        lines: u64,
+        path: impl Fn(&Query) -> String,
+    ) -> Vec<String> {
+        let reading = self.like.map(|like| {
+            format!("nothing matches as it stands; read as {like} would: {}", path(&self.query))
+        });
+        let odd = self.query.odd_option().filter(|_| lines == 0);
+        let odd = odd.map(|word| {
+            format!("nothing matches; `{word}` is no option here, so it was searched as text")
+        });
+        let refused = self.query.options().refused.as_slice();
+        let refused = (!refused.is_empty()).then(|| {
+            let verb = if refused.len() == 1 { "has" } else { "have" };
+            format!("`{}` {verb} no effect here", refused.join("`, `"))
+        });
+        [reading, odd, refused, pattern.note.clone()].into_iter().flatten().collect()
+    }
+}
+
+/// The end of a search. `notes` tell how the query was read, and `hard_lines` is the number of lines
+/// that took too many steps. `out_of_memory` is true if lines and their context did not fit into
+/// memory, or if there were too many hard lines.
 struct SearchOutcome {
-    fallback: Option<String>,
+    notes: Vec<String>,
+    hard_lines: u64,
     out_of_time: bool,
     out_of_memory: bool,
 }
@@ -96,8 +180,15 @@ fn finish(
     outcome: &SearchOutcome,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Rendered> {
-    if query.options().count && report.count() > 0 {
-        report.page.push(format!("{}\n", report.count()).as_bytes())?;
+    let options = query.options();
+    if options.names && !options.count {
+        if (report.lines > 0) != options.without {
+            report.page.push(format!("{}\n", subject.place.name()).as_bytes())?;
+        }
+    } else if options.count && report.count() > 0 {
+        let name = if options.named == Some(true) { subject.place.name() } else { "" };
+        let colon = if name.is_empty() { "" } else { ":" };
+        report.page.push(format!("{name}{colon}{}\n", report.count()).as_bytes())?;
     }
     let (lines, windowed) = (report.lines, report.windowed);
     let count = || scan::count_lines_from(subject, line_map.counted(), expired);
@@ -123,15 +214,13 @@ impl SearchNotices<'_> {
         let windowed = self.windowed.filter(|at| cut.is_none_or(|cut| *at < cut.from));
         let lines = [
             cut.map(|cut| self.cut(cut.from, cut.shown)),
-            self.outcome
-                .fallback
-                .as_ref()
-                .map(|why| format!("not a regex ({why}): searched as text")),
             self.outcome.out_of_time.then(|| self.out_of_time(cut.is_some())),
             self.outcome.out_of_memory.then(|| self.out_of_memory()),
+            hard_lines(self.outcome.hard_lines),
             windowed.map(|at| page::long_lines("", at)),
         ];
-        notice(lines.into_iter().flatten()).unwrap_or_default()
+        let notes = self.outcome.notes.iter().cloned();
+        notice(notes.chain(lines.into_iter().flatten())).unwrap_or_default()
     }
 
     // Returns the maximum size in bytes of the notices of a cut result.
@@ -159,8 +248,8 @@ impl SearchNotices<'_> {
             "{}{} {verb}; {follow}{inside}. Go on: {}    All at once: {}",
             grouped(self.lines),
             self.among(),
-            self.path(&on),
-            self.path(&self.query.at_most(0)),
+            path(self.subject, &on),
+            path(self.subject, &self.query.at_most(0)),
         )
     }
 
@@ -184,37 +273,83 @@ impl SearchNotices<'_> {
             return format!("out of time after {portion}");
         }
         let on = self.query.from(self.line_map.position());
-        format!("out of time after {portion}; what was found follows. Go on: {}", self.path(&on))
+        format!(
+            "out of time after {portion}; what was found follows. Go on: {}",
+            path(self.subject, &on)
+        )
     }
 
     fn out_of_memory(&self) -> String {
-        let at = self.line_map.position();
-        format!("lines too long for so much context: stopped before line {}", grouped(at.line))
-    }
-
-    fn path(&self, query: &Query) -> String {
-        self.subject.place.of_view(&format!(".grep/{query}")).file()
+        let line = grouped(self.line_map.position().line);
+        if self.outcome.hard_lines > 0 {
+            return format!("the pattern takes too long: stopped before line {line}");
+        }
+        format!("lines too long for so much context: stopped before line {line}")
     }
 }
 
-/// A compiled pattern. `fallback` is the reason why a pattern that is not a valid regular expression
-/// is searched as literal text.
+pub(super) fn hard_lines(lines: u64) -> Option<String> {
+    (lines > 0).then(|| "some lines take too many steps to match; they are left out".to_owned())
+}
+
+/// A compiled pattern. `note` tells of a pattern that is not searched as it was written: as literal
+/// text, or by another matcher.
 pub(super) struct CompiledPattern {
-    matcher: RegexMatcher,
-    fallback: Option<String>,
+    matcher: LineMatcher,
+    note: Option<String>,
 }
 
 pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
-    let builder = builder(query.options());
-    let (built, fallback) = match str::from_utf8(query.pattern()) {
-        Ok(text) if query.options().fixed => (literals(&builder, text), None),
-        Ok(text) => match builder.build(text) {
-            Ok(matcher) => (Ok(matcher), None),
-            Err(error) => (literals(&builder, text), Some(reason(&error))),
-        },
-        Err(_) => (builder.build(&escaped(query.pattern())), Some("not UTF-8".to_owned())),
+    let options = query.options();
+    let builder = builder(options);
+    let texts: Option<Vec<&str>> =
+        query.patterns().iter().map(|pattern| str::from_utf8(pattern).ok()).collect();
+    let as_text = |why: &str| Some(format!("not a regex ({why}): searched as text"));
+    let linear = |(built, note): (Result<RegexMatcher, Error>, _)| {
+        let matcher = LineMatcher::Linear(built.map_err(io::Error::other)?);
+        Ok(CompiledPattern { matcher, note })
     };
-    built.map(|matcher| CompiledPattern { matcher, fallback }).map_err(io::Error::other)
+    let backtracking =
+        |texts: &[&str]| Backtracking::new(texts, options, [PATTERN_BYTES, AUTOMATON_BYTES]);
+    let Some(texts) = texts else {
+        let bytes = query.patterns().join(&b'\n');
+        return linear((builder.build(&escaped(&bytes)), as_text("not UTF-8")));
+    };
+    if options.fixed {
+        return linear((literals(&builder, &texts), None));
+    }
+    if options.syntax == Syntax::Perl {
+        return match backtracking(&texts) {
+            Ok(matcher) => {
+                Ok(CompiledPattern { matcher: LineMatcher::Backtracking(matcher), note: None })
+            }
+            Err(why) => linear((literals(&builder, &texts), as_text(&why))),
+        };
+    }
+    let basic: Vec<String> = match options.syntax {
+        Syntax::Basic => texts
+            .iter()
+            .map(|text| String::from_utf8_lossy(&extended(text.as_bytes())).into_owned())
+            .collect(),
+        _ => Vec::new(),
+    };
+    let patterns: Vec<&str> =
+        if basic.is_empty() { texts.clone() } else { basic.iter().map(String::as_str).collect() };
+    let built = match patterns.as_slice() {
+        [pattern] => builder.build(pattern),
+        patterns => builder.build_many(patterns),
+    };
+    let why = match built {
+        Ok(matcher) => return linear((Ok(matcher), None)),
+        Err(error) => reason(&error),
+    };
+    if why.contains("not supported")
+        && let Ok(matcher) = backtracking(&patterns)
+    {
+        let note = Some(format!("{why} without -P: searched with -P"));
+        return Ok(CompiledPattern { matcher: LineMatcher::Backtracking(matcher), note });
+    }
+    linear((literals(&builder, &texts), as_text(&why)))
 }
 
 // Returns a builder with the settings that ripgrep uses.
@@ -234,10 +369,11 @@ fn builder(options: &SearchOptions) -> RegexMatcherBuilder {
     builder
 }
 
-// Builds a matcher for the lines of `text`, each of which is an alternative, because no match spans
+// Builds a matcher for the lines of `texts`, each of which is an alternative, because no match spans
 // lines.
-fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
-    let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
+fn literals(builder: &RegexMatcherBuilder, texts: &[&str]) -> Result<RegexMatcher, Error> {
+    let lines = texts.iter().flat_map(|text| text.split('\n'));
+    let mut lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
         lines.push("");
     }

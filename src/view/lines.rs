@@ -31,7 +31,7 @@ pub(super) fn first(
     count: u64,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    forward(subject, 0, (1, count), out)
+    forward(subject, 0, (1, count), None, out)
 }
 
 pub(super) fn range(
@@ -43,8 +43,13 @@ pub(super) fn range(
     match range {
         LineRange::Last(count) => last(subject, count, out),
         LineRange::Between { first, last } => {
+            let note = (first > last).then(|| {
+                let (first, last) = (grouped(last), grouped(first));
+                format!("# the range is written backwards: lines {first}-{last} follow\n")
+            });
+            let (first, last) = (first.min(last), first.max(last));
             match scan::line_start(subject.content, first, expired)? {
-                LineStart::At(offset) => forward(subject, offset, (first, last), out),
+                LineStart::At(offset) => forward(subject, offset, (first, last), note, out),
                 LineStart::Beyond => Err(RenderError::NotFound),
                 LineStart::OutOfTime(offset) => Ok(out_of_time(subject, first, offset)),
             }
@@ -69,23 +74,28 @@ pub(super) fn last(
     })
 }
 
+// `note` comes before all other notices.
 fn forward(
     subject: &Subject<'_>,
     offset: u64,
     range: (u64, u64),
+    note: Option<String>,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let count = range.1 - range.0 + 1;
-    let mut fitted = fit_first(subject.content, offset, count, subject.view_bytes())?;
+    let room = subject.view_bytes().saturating_sub(note.as_ref().map_or(0, String::len));
+    let mut fitted = fit_first(subject.content, offset, count, room)?;
     if !matches!(fitted.extent, FittedExtent::All) {
         fitted = fit_first(subject.content, offset, count, budget(subject))?;
     }
     out.write_all(&fitted.bytes)?;
-    Ok(match fitted.extent {
-        FittedExtent::All => Rendered::plain(),
-        FittedExtent::Lines(shown) => Rendered::noted(lines_notice(subject, range, shown)?),
-        FittedExtent::Part => Rendered::noted(part_notice(subject, range.0, fitted.bytes.len())),
-    })
+    let rest = match fitted.extent {
+        FittedExtent::All => None,
+        FittedExtent::Lines(shown) => Some(lines_notice(subject, range, shown)?),
+        FittedExtent::Part => Some(part_notice(subject, range.0, fitted.bytes.len())),
+    };
+    let notice = [note, rest].into_iter().flatten().reduce(|note, rest| note + &rest);
+    Ok(Rendered { notice, whole: true })
 }
 
 fn fit_first(content: &dyn Content, offset: u64, count: u64, budget: usize) -> io::Result<Fitted> {

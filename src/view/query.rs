@@ -4,6 +4,9 @@
 //! A name encodes `/` as `%2F` and `%` as `%25`. It encodes a dot as `%2E` if the name would have
 //! another meaning with a plain dot, such as `..` or `.git`. Every other byte stands for itself.
 
+mod options;
+mod readings;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,20 +15,20 @@ use crate::range;
 use crate::range::TextPosition;
 use ctxfs_core::model::RelPath;
 
+pub(crate) use options::{CaseMode, SearchOptions, SearchScope, Syntax};
+pub(crate) use readings::extended;
+
 // A Linux path has at most 4,095 bytes and a NUL.
 const MAX_NAME_BYTES: usize = 4095;
-// Maximum number of lines of context on either side. A result has no room for more.
-const MAX_CONTEXT: u64 = 10_000;
-
-/// A search: options as in ripgrep, and a pattern of arbitrary bytes.
+/// A search: options as in ripgrep and grep, and patterns of arbitrary bytes.
 ///
 /// Options come first, each followed by a space. The pattern begins with the first word that is not
-/// an option, so `-n` alone searches for `-n`. `--` or `-e` ends the options, so that the pattern
-/// may look like an option.
+/// an option, so `-n` alone searches for `-n`. `--` ends the options, so that the pattern may look
+/// like an option. There is more than one pattern only after `-e`. Any of them may match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     options: SearchOptions,
-    pattern: Vec<u8>,
+    patterns: Vec<Vec<u8>>,
 }
 
 impl Query {
@@ -33,59 +36,94 @@ impl Query {
         Self::parse_in(SearchScope::One, name)
     }
 
-    /// Parses a name under `.grep/`. The search of many artifacts has more options: `-l`, and
-    /// `--from` with the name of an artifact.
+    /// Parses a name under `.grep/`. The search of many artifacts takes `--from` with the name of an
+    /// artifact.
     pub(super) fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
         let text = decoded(name)?;
-        let (options, pattern) = SearchOptions::parse(scope, &text);
-        Some(Self { options, pattern: pattern.to_vec() })
+        let (options, patterns) = SearchOptions::parse(scope, &text);
+        Some(Self { options, patterns })
     }
 
     pub(super) fn of(pattern: &str) -> Self {
-        Self { options: SearchOptions::default(), pattern: pattern.as_bytes().to_vec() }
+        let options = SearchOptions { literal: pattern.starts_with('-'), ..Default::default() };
+        Self { options, patterns: vec![pattern.as_bytes().to_vec()] }
     }
 
     pub(super) fn ignoring_case(pattern: &str) -> Self {
-        let options = SearchOptions { case: CaseMode::Insensitive, ..SearchOptions::default() };
-        Self { options, pattern: pattern.as_bytes().to_vec() }
+        let Self { options, patterns } = Self::of(pattern);
+        Self { options: SearchOptions { case: CaseMode::Insensitive, ..options }, patterns }
     }
 
     pub(super) fn options(&self) -> &SearchOptions {
         &self.options
     }
 
-    pub(super) fn pattern(&self) -> &[u8] {
-        &self.pattern
+    pub(super) fn patterns(&self) -> &[Vec<u8>] {
+        &self.patterns
+    }
+
+    fn with(&self, change: impl FnOnce(&mut SearchOptions)) -> Self {
+        let mut query = self.clone();
+        change(&mut query.options);
+        query
     }
 
     pub(super) fn from(&self, from: TextPosition) -> Self {
-        Self { options: SearchOptions { from: Some(from), ..self.options.clone() }, ..self.clone() }
+        self.with(|options| options.from = Some(from))
     }
 
     pub(super) fn on(&self, mark: ResumePoint) -> Self {
-        Self {
-            options: SearchOptions { resume: Some(mark), ..self.options.clone() },
-            ..self.clone()
-        }
+        self.with(|options| options.resume = Some(mark))
     }
 
     pub(super) fn around(&self, lines: u64) -> Self {
-        let options = SearchOptions { before: lines, after: lines, ..self.options.clone() };
-        Self { options, ..self.clone() }
+        self.with(|options| (options.before, options.after) = (lines, lines))
     }
 
     /// Returns the same search with at most `max` lines. 0 permits any number, and lifts the limit
     /// on the size of the result.
     pub(super) fn at_most(&self, max: u64) -> Self {
-        Self { options: SearchOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
+        self.with(|options| options.max = Some(max))
+    }
+
+    /// Returns the search that tells if any line matches one of the patterns.
+    pub(super) fn probe(&self) -> Self {
+        self.with(|options| {
+            *options = SearchOptions {
+                invert: false,
+                count: true,
+                names: false,
+                without: false,
+                only_matching: false,
+                max: Some(1),
+                ..options.clone()
+            }
+        })
+    }
+
+    /// Returns the first word of the pattern if it looks like an option and was not marked as text.
+    pub(super) fn odd_option(&self) -> Option<&str> {
+        let [pattern] = self.patterns.as_slice() else { return None };
+        let (word, _) = next_word(pattern).filter(|_| !self.options.literal)?;
+        let word = str::from_utf8(word).ok()?;
+        let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
+        name.starts_with(|first: char| first.is_ascii_alphabetic()).then_some(word)
     }
 
     pub(super) fn name(&self) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
-        if self.pattern.is_empty() || self.pattern.starts_with(b"-") {
-            name.extend_from_slice(b"-- ");
+        match self.patterns.as_slice() {
+            [pattern] => {
+                if self.options.literal || pattern.is_empty() {
+                    name.extend_from_slice(b"-- ");
+                }
+                name.extend_from_slice(pattern);
+            }
+            patterns => {
+                let each = patterns.iter().map(|pattern| [b"-e ", pattern.as_slice()].concat());
+                name.extend(each.collect::<Vec<_>>().join(&b' '));
+            }
         }
-        name.extend_from_slice(&self.pattern);
         let plain = encoded(&name, b"%/");
         if is_taken(&plain) {
             return encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
@@ -104,233 +142,10 @@ pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }
 
-/// Case sensitivity: `-s`, `-i`, or `-S`. `-S` ignores case unless the pattern has an upper-case
-/// letter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) enum CaseMode {
-    #[default]
-    Sensitive,
-    Insensitive,
-    Smart,
-}
-
-/// The scope of a search: one artifact, or all artifacts below a directory. A few options apply
-/// only to many artifacts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) enum SearchScope {
-    #[default]
-    One,
-    Many,
-}
-
-/// ripgrep's options, as parsed, and two additions. `max` (`-m`) limits the number of matching
-/// lines; 0 permits any number, and lifts the limit on the size of the result. `from` and `resume`
-/// (`--from`) are the place where the search begins, in one artifact or in one of many.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
-pub(crate) struct SearchOptions {
-    pub(crate) scope: SearchScope,
-    pub(crate) case: CaseMode,
-    // -F
-    pub(crate) fixed: bool,
-    // -w
-    pub(crate) word: bool,
-    // -x
-    pub(crate) line: bool,
-    // -v
-    pub(crate) invert: bool,
-    // -c
-    pub(crate) count: bool,
-    // -l, for many artifacts only
-    pub(crate) names: bool,
-    // -o
-    pub(crate) only_matching: bool,
-    pub(crate) before: u64,
-    pub(crate) after: u64,
-    pub(crate) max: Option<u64>,
-    pub(crate) from: Option<TextPosition>,
-    pub(crate) resume: Option<ResumePoint>,
-}
-
-/// The meaning of one word of a query: options, the last of which may take the next word as its
-/// value, or the end of the options (`--`, `-e`).
-enum OptionWord {
-    SearchOptions,
-    Wants(u8),
-    End,
-}
-
-impl SearchOptions {
-    fn parse(scope: SearchScope, query: &[u8]) -> (Self, &[u8]) {
-        let mut options = Self { scope, ..Self::default() };
-        let mut rest = query;
-        while let Some((more, after, end)) = options.with_word(rest) {
-            options = more;
-            rest = after;
-            if end {
-                break;
-            }
-        }
-        (options, rest)
-    }
-
-    /// Parses one word if it is an option and more text follows. Returns the new options, the
-    /// remaining text, and true if the word ends the options.
-    fn with_word<'a>(&self, text: &'a [u8]) -> Option<(Self, &'a [u8], bool)> {
-        let (word, after) = next_word(text)?;
-        let mut options = self.clone();
-        match options.read(word)? {
-            OptionWord::SearchOptions => Some((options, after, false)),
-            OptionWord::End => Some((options, after, true)),
-            OptionWord::Wants(name) => {
-                let (value, after) = next_word(after)?;
-                options.set_number(name, str::from_utf8(value).ok()?)?;
-                Some((options, after, false))
-            }
-        }
-    }
-
-    fn read(&mut self, word: &[u8]) -> Option<OptionWord> {
-        let word = str::from_utf8(word).ok()?;
-        if word == "--" {
-            return Some(OptionWord::End);
-        }
-        match word.strip_prefix("--") {
-            Some(long) => self.read_long(long),
-            None => self.read_short(word.strip_prefix('-').filter(|flags| !flags.is_empty())?),
-        }
-    }
-
-    fn read_short(&mut self, flags: &str) -> Option<OptionWord> {
-        for (at, flag) in flags.bytes().enumerate() {
-            let value = flags.get(at + 1..)?;
-            match flag {
-                b'A' | b'B' | b'C' | b'm' if value.is_empty() => {
-                    return Some(OptionWord::Wants(flag));
-                }
-                b'A' | b'B' | b'C' | b'm' => {
-                    return self.set_number(flag, value).map(|()| OptionWord::SearchOptions);
-                }
-                b'e' => return value.is_empty().then_some(OptionWord::End),
-                _ => self.set(flag)?,
-            }
-        }
-        Some(OptionWord::SearchOptions)
-    }
-
-    fn read_long(&mut self, long: &str) -> Option<OptionWord> {
-        let (name, value) = match long.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (long, None),
-        };
-        if name == "from" {
-            match self.scope {
-                SearchScope::One => self.from = Some(TextPosition::parse(value?)?),
-                SearchScope::Many => self.resume = Some(ResumePoint::parse(value?)?),
-            }
-            return Some(OptionWord::SearchOptions);
-        }
-        let short = short_of(name)?;
-        match (short, value) {
-            (b'e', None) => Some(OptionWord::End),
-            (b'A' | b'B' | b'C' | b'm', None) => Some(OptionWord::Wants(short)),
-            (b'A' | b'B' | b'C' | b'm', Some(value)) => {
-                self.set_number(short, value).map(|()| OptionWord::SearchOptions)
-            }
-            (_, None) => self.set(short).map(|()| OptionWord::SearchOptions),
-            (_, Some(_)) => None,
-        }
-    }
-
-    fn set(&mut self, flag: u8) -> Option<()> {
-        match flag {
-            b'i' => self.case = CaseMode::Insensitive,
-            b's' => self.case = CaseMode::Sensitive,
-            b'S' => self.case = CaseMode::Smart,
-            b'F' => self.fixed = true,
-            b'w' => self.word = true,
-            b'x' => self.line = true,
-            b'v' => self.invert = true,
-            b'c' => self.count = true,
-            b'o' => self.only_matching = true,
-            b'l' if self.scope == SearchScope::Many => self.names = true,
-            b'n' => {}
-            _ => return None,
-        }
-        Some(())
-    }
-
-    fn set_number(&mut self, name: u8, value: &str) -> Option<()> {
-        let number = if value == "0" { 0 } else { range::number(value)? };
-        let lines = number.min(MAX_CONTEXT);
-        match name {
-            b'A' => self.after = lines,
-            b'B' => self.before = lines,
-            b'C' => (self.before, self.after) = (lines, lines),
-            _ => self.max = Some(number),
-        }
-        Some(())
-    }
-}
-
-fn short_of(long: &str) -> Option<u8> {
-    Some(match long {
-        "ignore-case" => b'i',
-        "case-sensitive" => b's',
-        "smart-case" => b'S',
-        "fixed-strings" => b'F',
-        "word-regexp" => b'w',
-        "line-regexp" => b'x',
-        "invert-match" => b'v',
-        "count" => b'c',
-        "files-with-matches" => b'l',
-        "only-matching" => b'o',
-        "line-number" => b'n',
-        "after-context" => b'A',
-        "before-context" => b'B',
-        "context" => b'C',
-        "max-count" => b'm',
-        "regexp" => b'e',
-        _ => return None,
-    })
-}
-
 // Returns the text before the first space, and the text after it.
 pub(crate) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))
-}
-
-// Each option is followed by a space.
-impl fmt::Display for SearchOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(from) = self.from {
-            write!(f, "--from={from} ")?;
-        }
-        if let Some(mark) = &self.resume {
-            write!(f, "--from={mark} ")?;
-        }
-        let flags = [
-            (self.case == CaseMode::Insensitive, "-i "),
-            (self.case == CaseMode::Smart, "-S "),
-            (self.fixed, "-F "),
-            (self.word, "-w "),
-            (self.line, "-x "),
-            (self.invert, "-v "),
-            (self.count, "-c "),
-            (self.names, "-l "),
-            (self.only_matching, "-o "),
-        ];
-        flags.iter().filter(|(on, _)| *on).try_for_each(|(_, flag)| f.write_str(flag))?;
-        match (self.before, self.after) {
-            (0, 0) => {}
-            (before, after) if before == after => write!(f, "-C{after} ")?,
-            (0, after) => write!(f, "-A{after} ")?,
-            (before, 0) => write!(f, "-B{before} ")?,
-            (before, after) => write!(f, "-B{before} -A{after} ")?,
-        }
-        self.max.map_or(Ok(()), |max| write!(f, "-m{max} "))
-    }
 }
 
 /// A place in one of many artifacts: `x.txt:5821`, `x.txt:5821@77`.
@@ -471,17 +286,17 @@ mod tests {
 
     #[test]
     fn only_three_escapes_decode() {
-        assert_eq!(parse("a%2Fb%25c%2E").pattern(), b"a/b%c.");
-        assert_eq!(parse("%2f%41%").pattern(), b"%2f%41%");
-        assert_eq!(parse("%252F").pattern(), b"%2F");
+        assert_eq!(parse("a%2Fb%25c%2E").patterns(), [b"a/b%c.".to_vec()]);
+        assert_eq!(parse("%2f%41%").patterns(), [b"%2f%41%".to_vec()]);
+        assert_eq!(parse("%252F").patterns(), [b"%2F".to_vec()]);
     }
 
     #[test]
     fn probes_are_no_queries() {
         assert_eq!(Query::parse(OsStr::new(".gitignore")), None);
-        assert_eq!(parse("%2Egitignore").pattern(), b".gitignore");
-        assert_eq!(parse("[H]EAD").pattern(), b"[H]EAD");
-        assert_eq!(parse("-- HEAD").pattern(), b"HEAD");
+        assert_eq!(parse("%2Egitignore").patterns(), [b".gitignore".to_vec()]);
+        assert_eq!(parse("[H]EAD").patterns(), [b"[H]EAD".to_vec()]);
+        assert_eq!(parse("-- HEAD").patterns(), [b"HEAD".to_vec()]);
     }
 
     #[test]
@@ -504,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_come_back(name in "(-[iSFwvcoxe]+ |-[ABCm][0-9]{1,3} |--from=[1-9]{1,4} |-- )?\\PC{1,20}") {
+        fn names_come_back(name in "(-[iSFwvcoxelLNHhPGEr]+ |-[ABCm][0-9]{1,3} |-[ABCmgt] \\PC{1,3} |--(from=[1-9]{1,4}|sort=x|column) |-- ){0,3}(-e \\PC{0,9} )?\\PC{1,20}") {
             if let Some(query) = Query::parse(OsStr::new(&name)) {
                 let again = Query::parse(OsStr::from_bytes(&query.name()));
                 prop_assert_eq!(again, Some(query));
@@ -513,7 +328,7 @@ mod tests {
 
         #[test]
         fn names_come_back_of_many(
-            name in "(-[iSFwvcoxel]+ |-[ABCm][0-9]{1,3} |--from=\\PC{1,9}:[1-9]{1,4}(@7)?(\\+3)? )?\\PC{1,20}",
+            name in "(-[iSFwvcoxelLHhP]+ |-[ABCm][0-9]{1,3} |--from=\\PC{1,9}:[1-9]{1,4}(@7)?(\\+3)? )?\\PC{1,20}",
         ) {
             if let Some(query) = Query::parse_in(SearchScope::Many, OsStr::new(&name)) {
                 let again = Query::parse_in(SearchScope::Many, OsStr::from_bytes(&query.name()));
@@ -527,90 +342,6 @@ mod tests {
                 let again = Query::parse(OsStr::from_bytes(&query.name()));
                 prop_assert_eq!(again, Some(query));
             }
-        }
-    }
-
-    /// Returns the canonical options and the pattern.
-    fn read(query: &str) -> (String, String) {
-        read_in(SearchScope::One, query)
-    }
-
-    fn read_in(scope: SearchScope, query: &str) -> (String, String) {
-        let (options, pattern) = SearchOptions::parse(scope, query.as_bytes());
-        (options.to_string(), String::from_utf8(pattern.to_vec()).unwrap())
-    }
-
-    #[test]
-    fn options_come_first() {
-        let cases = [
-            ("timeout", "", "timeout"),
-            ("-i timeout", "-i ", "timeout"),
-            ("-iw time out", "-i -w ", "time out"),
-            ("-i -C3 x", "-i -C3 ", "x"),
-            ("-C 3 x", "-C3 ", "x"),
-            ("-wC 3 x", "-w -C3 ", "x"),
-            ("-A2 -B1 x", "-B1 -A2 ", "x"),
-            ("-n x", "", "x"),
-            ("-m0 x", "-m0 ", "x"),
-            ("-m50 -o x", "-o -m50 ", "x"),
-            ("-i -s x", "", "x"),
-            ("--ignore-case --context=3 x", "-i -C3 ", "x"),
-            ("--max-count 5 x", "-m5 ", "x"),
-            ("--from=5821 x", "--from=5821 ", "x"),
-            ("--from=5@77 x", "--from=5@77 ", "x"),
-            ("-e -i x", "", "-i x"),
-            ("-ie -v", "-i ", "-v"),
-            ("-i -- -v x", "-i ", "-v x"),
-            ("-i  x", "-i ", " x"),
-            ("-i ", "-i ", ""),
-        ];
-        for (query, options, pattern) in cases {
-            assert_eq!(read(query), (options.to_owned(), pattern.to_owned()), "{query}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_option_is_pattern() {
-        let queries = [
-            "-n",
-            "-i",
-            "-",
-            "--",
-            "-C",
-            "-C 3",
-            "-C3",
-            "--- FAIL: x",
-            "-->",
-            "-Wall x",
-            "-C3x y",
-            "-m-1 x",
-            "--from=0 x",
-            "--from x",
-            "--color=never x",
-            "-C03 x",
-            "- x",
-            "--count=3 x",
-            "-l x",
-            "--from=x.txt:5 x",
-        ];
-        for query in queries {
-            assert_eq!(read(query), (String::new(), query.to_owned()), "{query}");
-        }
-        assert_eq!(read("-i -Wall"), ("-i ".to_owned(), "-Wall".to_owned()));
-    }
-
-    #[test]
-    fn many_artifacts_have_options_of_their_own() {
-        let cases = [
-            ("-l x", "-l ", "x"),
-            ("-il --files-with-matches x", "-i -l ", "x"),
-            ("--from=x.txt:5@7 -i x", "--from=x.txt:5@7 -i ", "x"),
-            ("-m5 --from=a%20b:5+3 x", "--from=a%20b:5+3 -m5 ", "x"),
-            ("--from=5 x", "", "--from=5 x"),
-        ];
-        for (query, options, pattern) in cases {
-            let want = (options.to_owned(), pattern.to_owned());
-            assert_eq!(read_in(SearchScope::Many, query), want, "{query}");
         }
     }
 

@@ -6,11 +6,13 @@ use std::fmt;
 /// A range of lines. Lines are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineRange {
-    /// `A-B`, `A+N` (at most N lines from A on) or `A` (one line). Both ends are inclusive.
+    /// `A-B`, `A+N` (at most N lines from A on) or `A` (one line). Both ends are inclusive. Other
+    /// programs write `A-B` as `A,B`, `A:B` or `A..B`, and `LA-LB`. Without B, or with `$`, the
+    /// range ends with the last line.
     Between {
         /// The first line, at least 1.
         first: u64,
-        /// The last line, at least `first`.
+        /// The last line, at least 1. If it is less than `first`, the range is written backwards.
         last: u64,
     },
     /// `-N`: the last N lines. N is at least 1.
@@ -18,22 +20,34 @@ pub enum LineRange {
 }
 
 impl LineRange {
-    /// Parses a name. Numbers must be canonical (no sign, no leading zero), so each form of a range
-    /// has only one name.
+    /// Parses a name. Numbers must be canonical (no sign, no leading zero).
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        let name = name.to_str()?;
+        let name = name.to_str()?.trim();
         if let Some(count) = name.strip_prefix('-') {
             return number(count).map(Self::Last);
         }
-        let (first, last) = if let Some((first, last)) = name.split_once('-') {
-            (number(first)?, number(last)?)
-        } else if let Some((first, count)) = name.split_once('+') {
-            let first = number(first)?;
-            (first, first.saturating_add(number(count)? - 1))
-        } else {
-            (number(name)?, number(name)?)
+        let line = |text: &str| {
+            let text = text.trim();
+            number(text.strip_prefix(['L', 'l']).unwrap_or(text))
         };
-        (first <= last).then_some(Self::Between { first, last })
+        let ends = ["..", "-", ",", ":"].iter().find_map(|mark| name.split_once(mark));
+        let (first, last) = match ends {
+            // `sed` counts N more lines.
+            Some((first, last)) if last.trim().starts_with('+') => {
+                let first = line(first)?;
+                (first, first.saturating_add(number(&last.trim()[1..])?))
+            }
+            Some((first, last)) if matches!(last.trim(), "" | "$") => (line(first)?, u64::MAX),
+            Some((first, last)) => (line(first)?, line(last)?),
+            None => match name.split_once('+') {
+                Some((first, count)) => {
+                    let first = line(first)?;
+                    (first, first.saturating_add(line(count)? - 1))
+                }
+                None => (line(name)?, line(name)?),
+            },
+        };
+        Some(Self::Between { first, last })
     }
 }
 
@@ -102,6 +116,20 @@ mod tests {
     }
 
     #[test]
+    fn forms_of_other_programs() {
+        let ranges = [
+            "5,10", "5:10", "5..10", "5 - 10", "5, 10", "L5-L10", "L5-10", " 5-10 ", "5,+5", "5+6",
+        ];
+        for name in ranges {
+            assert_eq!(parse(name), Some(between(5, 10)), "{name}");
+        }
+        for name in ["5-", "5,$", "5:", "5..", "5-$"] {
+            assert_eq!(parse(name), Some(between(5, u64::MAX)), "{name}");
+        }
+        assert_eq!(parse("10-5"), Some(between(10, 5)));
+    }
+
+    #[test]
     fn what_is_no_range() {
         let names = [
             "",
@@ -111,17 +139,18 @@ mod tests {
             "01",
             "0-5",
             "1-0",
-            "5-4",
             "+5",
             "-0",
             "--5",
-            "1-",
             "1+",
             "1+0",
+            "1,+0",
             "1-2-3",
-            "1 - 2",
+            "1-2,3",
             "a",
             "1-b",
+            "$",
+            ",5",
             "18446744073709551616",
             ".git",
         ];

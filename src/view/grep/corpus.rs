@@ -3,6 +3,8 @@
 
 use std::io;
 
+use globset::{GlobBuilder, GlobMatcher};
+
 use crate::number::counted;
 use ctxfs_core::model::{Content, Place, RelPath};
 use ctxfs_core::redact::SecretRules;
@@ -76,6 +78,46 @@ pub struct Directory<'a> {
 impl std::fmt::Debug for Directory<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Directory").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// The globs of `-g`, `--include` and `--exclude`. The last glob that matches a path decides. A path
+/// that none matches is searched, unless a glob names paths to search.
+pub(crate) struct PathFilter {
+    // True before the globs of paths to search.
+    globs: Vec<(bool, GlobMatcher)>,
+    has_others: bool,
+    pub(crate) bad: Option<String>,
+}
+
+impl PathFilter {
+    pub(crate) fn new(globs: &[String]) -> Self {
+        let mut filter = Self { globs: Vec::new(), has_others: true, bad: None };
+        for text in globs {
+            let (glob, wanted) = match text.strip_prefix('!') {
+                Some(glob) => (glob, false),
+                None => (text.as_str(), true),
+            };
+            // As in ripgrep, a glob without a slash matches names in any directory.
+            let glob = match glob.strip_prefix('/') {
+                Some(glob) => glob.to_owned(),
+                None if glob.contains('/') => glob.to_owned(),
+                None => format!("**/{glob}"),
+            };
+            match GlobBuilder::new(&glob).literal_separator(true).build() {
+                Ok(glob) => {
+                    filter.globs.push((wanted, glob.compile_matcher()));
+                    filter.has_others &= !wanted;
+                }
+                Err(error) => filter.bad = Some(format!("`{text}` is no glob ({})", error.kind())),
+            }
+        }
+        filter
+    }
+
+    pub(crate) fn has(&self, path: &RelPath) -> bool {
+        let last = self.globs.iter().rev().find(|(_, glob)| glob.is_match(path.as_os_str()));
+        last.map_or(self.has_others, |(wanted, _)| *wanted)
     }
 }
 
@@ -249,6 +291,41 @@ impl ClosedCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn globs_are_those_of_ripgrep() {
+        let has = |globs: &[&str], path: &str| {
+            let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+            PathFilter::new(&globs).has(&RelPath::new(path).unwrap())
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["a.log", "b.txt", "tool/a.log", "tool/deep/c.log", "terminal/a.txt"];
+        for path in paths {
+            let file = directory.path().join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "x").unwrap();
+        }
+        for globs in [
+            &["*.log"][..],
+            &["!*.log"],
+            &["tool/*.log"],
+            &["/a.log"],
+            &["a.*", "!tool/a.*"],
+            &["!*", "a.log"],
+            &["*.{log,txt}", "!**/deep/**"],
+        ] {
+            let mut rg = std::process::Command::new("rg");
+            rg.args(["--no-config", "-l", "x", "--sort=path"]).current_dir(directory.path());
+            globs.iter().for_each(|glob| _ = rg.args(["-g", glob]));
+            let found = String::from_utf8(rg.output().unwrap().stdout).unwrap();
+            let mut found: Vec<&str> = found.lines().collect();
+            let mut own: Vec<&str> = paths.into_iter().filter(|path| has(globs, path)).collect();
+            (found.sort_unstable(), own.sort_unstable());
+            assert_eq!(own, found, "{globs:?}");
+        }
+        let bad = PathFilter::new(&["[".to_owned()]);
+        assert!(bad.bad.is_some() && bad.has(&RelPath::new("x").unwrap()));
+    }
 
     #[test]
     fn it_says_how_many() {

@@ -20,8 +20,10 @@ use ctxfs_core::model::Content;
 pub(super) const PIECE: usize = 1 << 20;
 // Size in bytes of the overlap of two pieces of a line.
 pub(super) const OVERLAP: usize = 64 << 10;
-// Number of bytes that are read at once.
+// Number of bytes that are read at once. Time is checked as often.
 const READ_BYTES: usize = 256 << 10;
+// The same for a matcher that may be slow.
+const SLOW_READ_BYTES: usize = 4 << 10;
 
 // Number of folds to keep for lines that were read but not searched yet. The searcher searches
 // everything it has before it reads more. The only exception is the start, where it reads three
@@ -247,6 +249,8 @@ pub(super) struct FoldedReader<'a> {
     ahead: ReadAhead<'a>,
     line_map: &'a LineMap,
     expired: &'a dyn Fn() -> bool,
+    // Maximum number of bytes that are read at once.
+    most: usize,
     // Number of bytes of the current piece that were passed on.
     length: usize,
     // True if the piece has to end at the current position.
@@ -260,7 +264,8 @@ impl<'a> FoldedReader<'a> {
         line_map: &'a LineMap,
         expired: &'a dyn Fn() -> bool,
     ) -> Self {
-        Self { content, ahead, line_map, expired, length: 0, ending: false }
+        let most = if ahead.is_slow() { SLOW_READ_BYTES } else { READ_BYTES };
+        Self { content, ahead, line_map, expired, most, length: 0, ending: false }
     }
 
     fn skip(&mut self) -> bool {
@@ -317,7 +322,7 @@ impl<'a> FoldedReader<'a> {
     }
 
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(READ_BYTES);
+        let most = buffer.len().min(self.most);
         let got = self.ahead.read_at(self.line_map.offset(), &mut buffer[..most])?;
         let Some(keep) = self.room(&buffer[..got]) else {
             self.pass(&buffer[..got]);
@@ -360,6 +365,7 @@ mod tests {
     use super::*;
     use grep_regex::RegexMatcher;
 
+    use crate::grep::matcher::LineMatcher;
     use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
     use crate::query::SearchOptions;
 
@@ -370,6 +376,7 @@ mod tests {
         let line_map = LineMap::new(0, from, 0);
         let (matcher, options) =
             (RegexMatcher::new_line_matcher("bad").unwrap(), SearchOptions::default());
+        let matcher = LineMatcher::Linear(matcher);
         let sizes = ReadAheadSizes { content: 0, chunk: 10_000, block: 1000, min_gap: 10 };
         let mut read = 0;
         std::thread::scope(|scope| {

@@ -8,16 +8,14 @@ mod worker;
 use std::io;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-
-use parking_lot::Mutex;
 
 use crate::Query;
 use crate::grep;
+use crate::grep::Reading;
 use crate::grep::corpus::{Directory, NameList, SearchOmissions, Visited};
 use crate::grep::many::worker::{
-    ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd, SearchFrom,
+    ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd,
 };
 use crate::grep::page;
 use crate::grep::page::CutPoint;
@@ -35,37 +33,54 @@ pub(crate) fn render(
     expired: &(dyn Fn() -> bool + Sync),
     out: &mut (dyn Write + Send),
 ) -> Result<Rendered, RenderError> {
-    let (directory, corpus) = (*directory, directory.corpus);
-    let pattern = grep::build(query)?;
-    let (first, full) = (SearchFrom::of(query.options(), corpus), AtomicBool::new(false));
-    let alone = Mutex::default();
-    let search = CorpusSearch { query, directory, corpus, expired, pattern, first, full, alone };
+    let chosen = Reading::choose(query, |probe| {
+        let search = CorpusSearch::new(probe, directory, expired)?;
+        let mut sink = io::sink();
+        let mut report = CorpusReport::new(&search, &mut sink);
+        run(&search, &mut report, true);
+        Ok(report.totals.units > 0)
+    })?;
+    let search = CorpusSearch::new(&chosen.query, directory, expired)?;
     let mut report = CorpusReport::new(&search, out);
+    run(&search, &mut report, false);
+    let mut notes = chosen.notes(&search.pattern, report.totals.units, |query| search.path(query));
+    notes.extend(search.paths.bad.clone());
+    Ok(finish(report, notes)?)
+}
+
+// Searches the artifacts in order. If `first_only` is true, ends at the first match.
+fn run(search: &CorpusSearch<'_>, report: &mut CorpusReport<'_>, first_only: bool) {
     let first = search.first.artifact;
     parallel::in_order(
-        corpus.len() - first,
+        search.corpus.len() - first,
         parallel::threads(),
-        || ArtifactSearcher::new(&search),
+        || ArtifactSearcher::new(search),
         |worker, number| worker.search(first + number),
         ArtifactOutcome::weight,
         |worker, number, visited| {
             let goes_on = report.take(worker, first + number, visited);
             search.full.store(report.full, Relaxed);
-            if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if goes_on && !(first_only && report.totals.units > 0) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         },
     );
-    Ok(finish(report)?)
 }
 
+// `notes` tell how the query was read.
 struct CorpusNotices<'a> {
     search: &'a CorpusSearch<'a>,
+    notes: Vec<String>,
     totals: SearchTotals,
     left_out: SearchOmissions,
 }
 
-fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
+fn finish(mut report: CorpusReport<'_>, notes: Vec<String>) -> io::Result<Rendered> {
     let notices = CorpusNotices {
         search: report.search,
+        notes,
         totals: std::mem::take(&mut report.totals),
         left_out: std::mem::take(&mut report.left_out).of(report.search.corpus),
     };
@@ -87,21 +102,20 @@ fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
 
 impl CorpusNotices<'_> {
     fn text(&self, cut: Option<CutPoint>) -> String {
-        let fallback = self.search.pattern.fallback.as_ref();
         let shown =
             |at: &(usize, TextPosition)| cut.is_none_or(|cut| *at < (cut.artifact, cut.from));
         let lines = [
             self.missing(),
             cut.map(|cut| self.cut(cut)),
-            fallback.map(|why| format!("not a regex ({why}): searched as text")),
             self.totals.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
             self.totals.windowed.filter(shown).map(|(artifact, at)| {
                 page::long_lines(&format!("{}:", self.search.text(artifact)), at)
             }),
             self.out_of_memory(),
+            grep::hard_lines(self.search.pattern.matcher.hard_lines()),
         ];
         let lines = lines.into_iter().flatten().chain(self.left_out.lines());
-        notice(lines).unwrap_or_default()
+        notice(self.notes.iter().cloned().chain(lines)).unwrap_or_default()
     }
 
     fn missing(&self) -> Option<String> {
@@ -138,8 +152,8 @@ impl CorpusNotices<'_> {
         let stop = StopPoint { artifact: cut.artifact, at: cut.from, shown: cut.shown };
         format!(
             "{found}; {follow}{inside}. Go on: {}    All at once: {}",
-            self.path(&self.on(stop)),
-            self.path(&self.search.query.at_most(0)),
+            self.search.path(&self.on(stop)),
+            self.search.path(&self.search.query.at_most(0)),
         )
     }
 
@@ -165,13 +179,16 @@ impl CorpusNotices<'_> {
         if cut {
             return after;
         }
-        format!("{after}; what was found follows. Go on: {}", self.path(&self.on(stop)))
+        format!("{after}; what was found follows. Go on: {}", self.search.path(&self.on(stop)))
     }
 
     fn out_of_memory(&self) -> Option<String> {
         let names = Some(&self.totals.out_of_memory).filter(|names| names.count() > 0)?;
         let text = names.text();
-        Some(format!("lines too long for so much context: searched in part only, {text}"))
+        let hard = self.search.pattern.matcher.hard_lines() > 0;
+        let why =
+            if hard { "the pattern takes too long" } else { "lines too long for so much context" };
+        Some(format!("{why}: searched in part only, {text}"))
     }
 
     // Returns the query that continues where this one stopped.
@@ -181,10 +198,6 @@ impl CorpusNotices<'_> {
         let counts = query.options().max.is_some_and(|max| max > 0);
         let shown = if counts { before + stop.shown } else { 0 };
         query.on(ResumePoint { artifact: corpus.path(stop.artifact).clone(), at: stop.at, shown })
-    }
-
-    fn path(&self, query: &Query) -> String {
-        self.search.directory.place.of_view(&format!("/.grep/{query}")).file()
     }
 }
 

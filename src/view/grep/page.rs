@@ -120,6 +120,16 @@ impl<'a> Page<'a> {
         self.push(b"\n")
     }
 
+    // Adds a line as ripgrep prints it with `-N`: `text`.
+    pub(crate) fn push_text(&mut self, mark: u8, text: &[u8]) -> io::Result<()> {
+        if !self.full && !self.name.is_empty() {
+            self.text.extend_from_slice(self.name);
+            self.text.push(mark);
+        }
+        self.push(text)?;
+        self.push(b"\n")
+    }
+
     pub(crate) fn push(&mut self, text: &[u8]) -> io::Result<()> {
         if self.full {
             return Ok(());

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread::Scope;
 use std::{io, mem};
 
-use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use parking_lot::Mutex;
 
+use crate::grep::matcher::LineMatcher;
 use crate::query::SearchOptions;
 use crate::scan;
 use ctxfs_core::model::Content;
@@ -58,7 +58,7 @@ impl Default for ReadAheadSizes {
 /// The pattern to search for, and the search settings. Only tests change `sizes`.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
-    pub(super) matcher: &'a RegexMatcher,
+    pub(super) matcher: &'a LineMatcher,
     pub(super) options: &'a SearchOptions,
     pub(super) sizes: ReadAheadSizes,
 }
@@ -70,6 +70,7 @@ pub(super) struct ReadAhead<'a> {
     expired: &'a dyn Fn() -> bool,
     queue: Option<(Arc<ChunkQueue>, Prefilter<'a>)>,
     chunk: Chunk,
+    is_slow: bool,
 }
 
 impl<'a> ReadAhead<'a> {
@@ -85,9 +86,9 @@ impl<'a> ReadAhead<'a> {
     where
         'a: 'scope,
     {
-        let chunk = Chunk::new(offset, Vec::new());
+        let (chunk, is_slow) = (Chunk::new(offset, Vec::new()), spec.matcher.is_slow());
         if content.len().saturating_sub(offset) < spec.sizes.content {
-            return Self { content, expired, queue: None, chunk };
+            return Self { content, expired, queue: None, chunk, is_slow };
         }
         let queue = Arc::new(ChunkQueue::new(offset, content.len(), spec.sizes.chunk));
         let helper = Arc::clone(&queue);
@@ -99,7 +100,12 @@ impl<'a> ReadAhead<'a> {
             helper.pass.help(|number, stop| helper.read(&mut prefilter, number, stop));
         });
         let prefilter = Prefilter::new(content, &spec);
-        Self { content, expired, queue: Some((queue, prefilter)), chunk }
+        Self { content, expired, queue: Some((queue, prefilter)), chunk, is_slow }
+    }
+
+    // Returns true if the matcher may be slow.
+    pub(super) fn is_slow(&self) -> bool {
+        self.is_slow
     }
 
     pub(super) fn has_gaps(&self) -> bool {
@@ -205,7 +211,7 @@ struct Prefilter<'a> {
 /// a gap. If the search shows context, this is the maximum context, and one more line to show that
 /// the lines around the gap are not adjacent.
 struct MatchFinder<'a> {
-    matcher: &'a RegexMatcher,
+    matcher: &'a LineMatcher,
     searcher: Searcher,
     margin: usize,
 }
@@ -213,7 +219,7 @@ struct MatchFinder<'a> {
 impl<'a> MatchFinder<'a> {
     fn new(spec: &SearchSpec<'a>) -> Option<Self> {
         let SearchSpec { matcher, options, .. } = *spec;
-        let context = if options.count { 0 } else { options.before.max(options.after) };
+        let context = if options.shows_lines() { options.before.max(options.after) } else { 0 };
         let searcher = SearcherBuilder::new()
             .line_number(false)
             .invert_match(options.invert)
@@ -221,7 +227,7 @@ impl<'a> MatchFinder<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MAX_CONTEXT).then_some(Self { matcher, searcher, margin })
+        (context <= MAX_CONTEXT && !matcher.is_slow()).then_some(Self { matcher, searcher, margin })
     }
 }
 
@@ -473,6 +479,7 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grep_regex::RegexMatcher;
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
@@ -519,7 +526,7 @@ mod tests {
         sizes: ReadAheadSizes,
         test: impl FnOnce(&mut ReadAhead<'_>) -> T,
     ) -> T {
-        let matcher = RegexMatcher::new_line_matcher("x").unwrap();
+        let matcher = LineMatcher::Linear(RegexMatcher::new_line_matcher("x").unwrap());
         thread::scope(|scope| {
             let spec = SearchSpec { matcher: &matcher, options, sizes };
             test(&mut ReadAhead::start(scope, content, START, spec, &|| false))
@@ -653,7 +660,8 @@ mod tests {
     #[test]
     fn nobody_waits_longer_than_there_is_time() {
         let content = Slow { bytes: text(20_000), allowed: AtomicBool::new(false) };
-        let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
+        let (matcher, asked) =
+            (LineMatcher::Linear(RegexMatcher::new_line_matcher("x").unwrap()), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
         let (options, sizes) = (SearchOptions::default(), sizes(0, 10_000));
         let spec = SearchSpec { matcher: &matcher, options: &options, sizes };

@@ -1,15 +1,16 @@
 //! The search itself, and a report of its matches in ripgrep's output format.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::{fmt, io, mem};
 
 use grep_matcher::Matcher as _;
-use grep_regex::RegexMatcher;
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
 
 use crate::grep::fold::{FoldedReader, LineMap, LinePiece};
+use crate::grep::matcher::LineMatcher;
 use crate::grep::page;
 use crate::grep::page::Page;
 use crate::grep::read_ahead::{ReadAhead, SearchSpec};
@@ -27,7 +28,7 @@ const CONTEXT_BYTES: usize = 64 << 20;
 /// is the number of lines of context that may still follow. If `gap` is true, `--` is printed
 /// before the next line.
 pub(super) struct MatchReport<'a> {
-    matcher: &'a RegexMatcher,
+    matcher: &'a LineMatcher,
     options: &'a SearchOptions,
     line_map: &'a LineMap,
     pub(super) page: Page<'a>,
@@ -62,7 +63,7 @@ struct SearchedLine<'b> {
 
 impl<'a> MatchReport<'a> {
     pub(super) fn new(
-        matcher: &'a RegexMatcher,
+        matcher: &'a LineMatcher,
         options: &'a SearchOptions,
         line_map: &'a LineMap,
         page: Page<'a>,
@@ -76,7 +77,7 @@ impl<'a> MatchReport<'a> {
             matches: 0,
             windowed: None,
             line: 0,
-            after: if options.count { 0 } else { options.after },
+            after: if options.shows_lines() { options.after } else { 0 },
             gap: false,
             inverted: Inverted::default(),
         }
@@ -129,7 +130,7 @@ impl<'a> MatchReport<'a> {
         if !self.admit(line.piece.line) {
             return Ok(());
         }
-        if self.options.count {
+        if !self.options.shows_lines() {
             return self.count_matches(line);
         }
         if self.page.full {
@@ -139,10 +140,45 @@ impl<'a> MatchReport<'a> {
             self.show_matches(line, shown)
         } else if whole && (self.options.invert || !page::is_long(line.text)) {
             self.page.cut(line.piece.position(0), shown, false);
-            self.write_line(line, b':')
+            let text = self.replaced(line)?;
+            match self.column_of(line)? {
+                Some(column) => {
+                    self.write(format_args!("{}:{column}", line.piece.line), b':', &text)
+                }
+                None => self.write_line(SearchedLine { text: &text, ..line }, b':'),
+            }
         } else {
             self.show_windows(line, shown)
         }
+    }
+
+    // Returns the text of a line, with all matches replaced if the options ask for it.
+    fn replaced<'b>(&self, line: SearchedLine<'b>) -> io::Result<Cow<'b, [u8]>> {
+        let Some(template) = self.options.replace.as_deref().filter(|_| !self.options.invert)
+        else {
+            return Ok(Cow::Borrowed(line.text));
+        };
+        let (mut text, mut end) = (Vec::new(), 0);
+        each_match(self.matcher, line, |found| {
+            text.extend_from_slice(&line.text[end..found.start.min(line.text.len())]);
+            self.matcher.replace(line.bytes, found.start, template.as_bytes(), &mut text);
+            end = found.end.min(line.text.len());
+            Ok(true)
+        })?;
+        text.extend_from_slice(&line.text[end..]);
+        Ok(Cow::Owned(text))
+    }
+
+    // Returns the column of the first match in the line if the options ask for it.
+    fn column_of(&self, line: SearchedLine<'_>) -> io::Result<Option<usize>> {
+        let mut column = None;
+        if self.options.column {
+            each_match(self.matcher, line, |found| {
+                column = Some(found.start + 1);
+                Ok(false)
+            })?;
+        }
+        Ok(column)
     }
 
     // Returns true if the line has a match that belongs to this piece.
@@ -172,10 +208,22 @@ impl<'a> MatchReport<'a> {
             let (at, shown) = before;
             self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
-            let text = &line.text[found.start..found.end.min(line.text.len())];
+            let mut text = Cow::Borrowed(&line.text[found.start..found.end.min(line.text.len())]);
+            if let Some(template) = &self.options.replace {
+                let mut replaced = Vec::new();
+                self.matcher.replace(line.bytes, found.start, template.as_bytes(), &mut replaced);
+                text = Cow::Owned(replaced);
+            }
+            let text = &*text;
             if page::is_long(text) {
                 let shown = page::excerpt(text, &page::window(text, 0), false, true);
                 self.write_window(line.piece.position(found.start), b':', &shown)?;
+            } else if self.options.column {
+                // As in ripgrep, a byte order mark does not count.
+                let is_line = line.piece.is_line();
+                let column = line.piece.position(found.start).column;
+                let column = if is_line { found.start as u64 + 1 } else { column };
+                self.write(format_args!("{}:{column}", line.piece.line), b':', text)?;
             } else {
                 self.write(line.piece.line, b':', text)?;
             }
@@ -219,6 +267,9 @@ impl<'a> MatchReport<'a> {
         if mem::take(&mut self.gap) {
             self.page.push(b"--\n")?;
         }
+        if self.options.unnumbered {
+            return self.page.push_text(mark, text);
+        }
         self.page.push_line(number, mark, text)
     }
 
@@ -240,7 +291,7 @@ impl<'a> MatchReport<'a> {
             return Ok(());
         }
         let shown = self.lines;
-        if !self.admit(line) || self.options.count {
+        if !self.admit(line) || !self.options.shows_lines() {
             return Ok(());
         }
         let Inverted { at, start, .. } = mem::take(&mut self.inverted);
@@ -291,7 +342,7 @@ pub(super) fn search(
 
 pub(super) fn searcher(options: &SearchOptions) -> Searcher {
     let context = |lines: u64| {
-        if options.count { 0 } else { usize::try_from(lines).unwrap_or(usize::MAX) }
+        if options.shows_lines() { usize::try_from(lines).unwrap_or(usize::MAX) } else { 0 }
     };
     SearcherBuilder::new()
         .line_number(true)
@@ -307,7 +358,7 @@ pub(super) fn searcher(options: &SearchOptions) -> Searcher {
 /// Calls `each` with the matches that belong to this piece, until `each` returns false. Counts
 /// matches as ripgrep does.
 fn each_match(
-    matcher: &RegexMatcher,
+    matcher: &LineMatcher,
     line: SearchedLine<'_>,
     mut each: impl FnMut(Range<usize>) -> io::Result<bool>,
 ) -> io::Result<()> {

@@ -96,6 +96,23 @@ pub(super) const QUERIES: &[(&str, &[&str])] = &[
     ("-m1 -v -A3 foo", &["-m1", "-v", "-A3", "foo"]),
     ("-m2 -A4 -o foo", &["-m2", "-A4", "-o", "foo"]),
     ("-i --context=1 --max-count 2 foo", &["-i", "-C1", "-m2", "foo"]),
+    ("-e foo -e ERROR", &["-e", "foo", "-e", "ERROR"]),
+    ("-i -e FOO -w -e task", &["-i", "-w", "-e", "FOO", "-e", "task"]),
+    ("-F -e foo( -e a.b", &["-F", "-e", "foo(", "-e", "a.b"]),
+    ("-c -e foo -e ERROR", &["-c", "-e", "foo", "-e", "ERROR"]),
+    ("-N foo", &["-N", "foo"]),
+    ("-N -C1 foo", &["-N", "-C1", "foo"]),
+    ("--no-line-number foo", &["-N", "foo"]),
+    ("--column foo", &["--column", "foo"]),
+    ("--column -C1 foo", &["--column", "-C1", "foo"]),
+    ("--column -o foo", &["--column", "-o", "foo"]),
+    ("--count-matches foo", &["--count-matches", "foo"]),
+    ("--color=never -a foo", &["--color=never", "-a", "foo"]),
+    ("-u -j2 --no-heading foo", &["-u", "-j2", "--no-heading", "foo"]),
+    ("--engine=default foo", &["--engine=default", "foo"]),
+    ("--replace=<$0> foo", &["--replace=<$0>", "foo"]),
+    ("-o -r ${n} (?P<n>o+)", &["-o", "-r", "${n}", "(?P<n>o+)"]),
+    ("-r $2$1 (f)(o)", &["-r", "$2$1", "(f)(o)"]),
     ("ERROR|REQ-00001[0-3]", &["ERROR|REQ-00001[0-3]"]),
     ("GET %2Fitem%2F7[0-9] ", &["GET /item/7[0-9] "]),
     ("50%25 done", &["50% done"]),
@@ -409,6 +426,106 @@ fn memory_for_context_is_bounded() {
     let fixture = Fixture::new(lines + "end\n");
     let got = fixture.text(&grep("-B200 end"));
     assert!(got.starts_with("# lines too long for so much context: stopped before line "), "{got}");
+}
+
+/// Runs `grep` on `text`, and returns what it prints.
+fn grep_prints(options: &[&str], pattern: &str, text: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let mut grep = std::process::Command::new("grep");
+    grep.arg("-n").args(options).arg("-e").arg(pattern).arg(file.path());
+    String::from_utf8(grep.env("LC_ALL", "C.UTF-8").output().unwrap().stdout).unwrap()
+}
+
+const WRITTEN: &str = "start\nERROR: disk full\nretry 1\nfoobar foo\nError: gave up\nso it it is\n";
+
+#[test]
+fn look_around_is_what_grep_prints() {
+    let fixture = Fixture::new(WRITTEN);
+    for pattern in [
+        "foo(?=bar)",
+        "foo(?!bar)",
+        "(?<=disk )full",
+        "(?<!ERROR: )disk",
+        "(\\w+) \\1",
+        "^(?!.*ERROR).*r",
+        "(?i)error(?=:)",
+        "\\Kfoo",
+        "o++b",
+    ] {
+        for options in ["-P ", "-oP ", "-cP ", "-vP ", "-inP ", "-wP ", "-P -C1 "] {
+            let args: Vec<&str> = options.split_whitespace().collect();
+            let mut want = grep_prints(&args, pattern, WRITTEN);
+            if want == "0\n" {
+                want.clear();
+            }
+            assert_eq!(
+                fixture.text(&grep(&format!("{options}{pattern}"))),
+                want,
+                "{options}{pattern}"
+            );
+        }
+    }
+    assert_eq!(
+        fixture.text(&grep("foo(?=bar)")),
+        "# look-around, including look-ahead and look-behind, is not supported without -P: \
+         searched with -P\n4:foobar foo\n"
+    );
+}
+
+#[test]
+fn what_models_write_is_understood() {
+    let fixture = Fixture::new(WRITTEN);
+    let place = "/ctx/c7/artifacts/tool/9f3k.txt.grep";
+    for (query, like, reading, args, pattern) in [
+        ("ERROR\\|gave", "basic grep", "ERROR|gave", &[][..], "ERROR\\|gave"),
+        ("'disk full'", "a shell", "disk full", &[], "disk full"),
+        ("-i \"DISK full\" -A 1", "a shell", "-i -A1 DISK full", &["-i", "-A1"], "disk full"),
+        ("retry -B1", "a shell", "-B1 retry", &["-B1"], "retry"),
+        ("grep -n 'gave up' log.txt", "a shell", "gave up", &[], "gave up"),
+        ("-v 'ERROR\\|o'", "a shell and basic grep", "-v ERROR|o", &["-v"], "ERROR\\|o"),
+    ] {
+        let notice =
+            format!("# nothing matches as it stands; read as {like} would: {place}/{reading}\n");
+        let want = notice + &grep_prints(args, pattern, WRITTEN);
+        assert_eq!(fixture.text(&grep(query)), want, "{query}");
+    }
+    for query in ["-E ERROR|gave", "-nE ERROR|gave", "-rn ERROR|gave", "-e ERROR -e gave"] {
+        let want = grep_prints(&["-E"], "ERROR|gave", WRITTEN);
+        assert_eq!(fixture.text(&grep(query)), want, "{query}");
+    }
+    let name = "9f3k.txt";
+    for (query, want) in [
+        ("-l gave", format!("{name}\n")),
+        ("-L gave", String::new()),
+        ("-L absent", format!("{name}\n")),
+        ("-l absent", String::new()),
+        ("-H gave", format!("{name}:5:Error: gave up\n")),
+        ("-cH r", format!("{name}:4\n")),
+        ("--include=*.py gave", "5:Error: gave up\n".to_owned()),
+        ("-q gave", "# `--quiet` has no effect here\n5:Error: gave up\n".to_owned()),
+        (
+            "-U --sort path gave",
+            "# `--multiline`, `--sort=path` have no effect here\n5:Error: gave up\n".to_owned(),
+        ),
+        (
+            "-Q gave",
+            "# nothing matches; `-Q` is no option here, so it was searched as text\n".to_owned(),
+        ),
+        ("-- -Q gave", String::new()),
+        ("absent", String::new()),
+        ("'absent'", String::new()),
+    ] {
+        assert_eq!(fixture.text(&grep(query)), want, "{query}");
+    }
+}
+
+#[test]
+fn a_pattern_that_takes_too_long_is_said_to() {
+    let line = format!("{}b\n", "a".repeat(60));
+    let fixture = Fixture::new(line.repeat(100) + "end\n");
+    let text = fixture.text(&grep("-P ^(a|aa)+(?=c)\\1$"));
+    assert!(text.starts_with("# the pattern takes too long: stopped before line "), "{text}");
 }
 
 #[test]

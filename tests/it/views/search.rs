@@ -205,3 +205,45 @@ fn it_needs_no_mount() {
         assert!(!seen.is_empty() && printed == seen, "{path}");
     }
 }
+
+/// A query is understood as rg, a shell or grep would understand it. Where it is not taken as it
+/// stands, the first line says so.
+#[test]
+fn queries_as_models_write_them() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let text = "start\nERROR: disk full\nretry 1\nfoobar foo\nError: gave up\n";
+    let path = mount.artifact("c7", "x.txt", text.as_bytes());
+    mount.artifact("c7", "y.log", b"retry 2\n");
+    let plain = mount.store().plain("c7", "x.txt");
+    let grep = |args: &[&str]| Command::new("grep").args(args).arg(&plain).text();
+    let cases: &[(&str, &[&str], bool)] = &[
+        ("-e ERROR -e gave", &["-n", "-e", "ERROR", "-e", "gave"], false),
+        ("-E ERROR|gave", &["-nE", "ERROR|gave"], false),
+        ("-rn retry", &["-n", "retry"], false),
+        ("-o disk", &["-no", "disk"], false),
+        ("-P foo(?!bar)", &["-nP", "foo(?!bar)"], false),
+        ("-A 3 disk", &["-n", "-A3", "disk"], false),
+        ("--include=*.txt disk", &["-n", "disk"], false),
+        ("'disk full'", &["-n", "disk full"], true),
+        ("\"disk full\" -A 1", &["-n", "-A1", "disk full"], true),
+        ("ERROR\\|gave", &["-n", "ERROR\\|gave"], true),
+        ("foo(?=bar)", &["-nP", "foo(?=bar)"], true),
+        ("-q disk", &["-n", "disk"], true),
+    ];
+    for (query, args, is_noted) in cases {
+        let view = fs::read_to_string(path.with_file_name(format!("x.txt.grep/{query}"))).unwrap();
+        let (notice, body) =
+            view.split_at(if *is_noted { view.find('\n').unwrap() + 1 } else { 0 });
+        assert_eq!(body, grep(args), "{query}");
+        assert_eq!(notice.starts_with("# "), *is_noted, "{query}: {notice}");
+    }
+    let listed =
+        |query: &str| fs::read_to_string(mount.tool("c7").join(".grep").join(query)).unwrap();
+    assert_eq!(listed("-l retry"), "y.log\nx.txt\n");
+    assert_eq!(listed("--include=*.log -rn retry"), "y.log:1:retry 2\n");
+    assert!(listed("'gave up'").ends_with("\nx.txt:5:Error: gave up\n"));
+    assert_eq!(
+        fs::read_to_string(path.with_file_name("x.txt.lines/2,3")).unwrap(),
+        "ERROR: disk full\nretry 1\n"
+    );
+}

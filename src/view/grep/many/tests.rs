@@ -3,7 +3,7 @@ use crate::grep::corpus::{Corpus, Loaded};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use proptest::prelude::*;
 

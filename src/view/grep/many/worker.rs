@@ -6,18 +6,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::{io, mem};
 
-use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 use parking_lot::Mutex;
 
 use crate::Query;
 use crate::grep::CompiledPattern;
-use crate::grep::corpus::{Corpus, Directory, Loaded, Visited};
+use crate::grep::corpus::{Corpus, Directory, Loaded, PathFilter, Visited};
 use crate::grep::fold::{BOM, LineMap, SearchStart};
+use crate::grep::matcher::LineMatcher;
 use crate::grep::page::{CutPoint, Page};
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::grep::report::MatchReport;
-use crate::grep::{fold, report};
+use crate::grep::{self, fold, report};
 use crate::query::SearchOptions;
 use crate::range::TextPosition;
 use ctxfs_core::materialize::{SNIFFED, is_binary};
@@ -40,6 +40,7 @@ pub(super) struct CorpusSearch<'a> {
     pub(super) corpus: &'a dyn Corpus,
     pub(super) expired: &'a (dyn Fn() -> bool + Sync),
     pub(super) pattern: CompiledPattern,
+    pub(super) paths: PathFilter,
     pub(super) first: SearchFrom,
     // True once the result is full. Further matches are then only counted.
     pub(super) full: AtomicBool,
@@ -75,7 +76,23 @@ impl SearchFrom {
     }
 }
 
-impl CorpusSearch<'_> {
+impl<'a> CorpusSearch<'a> {
+    pub(super) fn new(
+        query: &'a Query,
+        directory: &Directory<'a>,
+        expired: &'a (dyn Fn() -> bool + Sync),
+    ) -> io::Result<Self> {
+        let (directory, corpus, pattern) = (*directory, directory.corpus, grep::build(query)?);
+        let first = SearchFrom::of(query.options(), corpus);
+        let paths = PathFilter::new(&query.options().globs);
+        let (full, alone) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { query, directory, corpus, expired, pattern, paths, first, full, alone })
+    }
+
+    pub(super) fn path(&self, query: &Query) -> String {
+        self.directory.place.of_view(&format!("/.grep/{query}")).file()
+    }
+
     // Returns the maximum size in bytes of the result and its notices, without the notice about
     // redaction.
     pub(super) fn view_bytes(&self) -> usize {
@@ -129,7 +146,7 @@ impl CorpusSearch<'_> {
 pub(super) struct ArtifactSearcher<'a> {
     search: &'a CorpusSearch<'a>,
     // A clone for this thread. Threads that share a matcher would contend for its memory.
-    matcher: RegexMatcher,
+    matcher: LineMatcher,
     // The options for all artifacts except possibly the first.
     options: SearchOptions,
     searcher: Searcher,
@@ -146,7 +163,11 @@ impl<'a> ArtifactSearcher<'a> {
 
     pub(super) fn search(&mut self, number: usize) -> Visited<ArtifactOutcome> {
         let mut buffer = mem::take(&mut self.buffer);
-        let visited = Visited::by(self.search.expired, || self.load(number, &mut buffer));
+        let visited = if self.search.paths.has(self.search.corpus.path(number)) {
+            Visited::by(self.search.expired, || self.load(number, &mut buffer))
+        } else {
+            Visited::Gone
+        };
         self.buffer = buffer;
         visited
     }
@@ -156,7 +177,10 @@ impl<'a> ArtifactSearcher<'a> {
             Loaded::Gone => return Ok(Visited::Gone),
             Loaded::Closed => return Ok(Visited::Closed),
             Loaded::Whole(length) if is_binary(&buffer[..length]) => return Ok(Visited::Binary),
-            Loaded::Whole(length) if !self.search.first.begins_inside(number) => {
+            // Reading checks the time as often as a slow matcher needs it.
+            Loaded::Whole(length)
+                if !self.search.first.begins_inside(number) && !self.matcher.is_slow() =>
+            {
                 self.mask(&mut buffer[..length])?;
                 return self.search_whole(number, &buffer[..length]).map(Visited::Done);
             }
@@ -260,7 +284,8 @@ impl<'a> ArtifactSearcher<'a> {
     where
         'a: 'p,
     {
-        let name = self.search.name(number);
+        let shows_name = self.search.query.options().named != Some(false);
+        let name = if shows_name { self.search.name(number) } else { b"" };
         let mut page = Page::new(out, self.search.streams()).of(name);
         page = page.at_most(self.search.view_bytes());
         if self.search.full.load(Relaxed) {
@@ -338,7 +363,7 @@ impl ArtifactMatches {
     }
 
     /// Returns the line for an artifact in a list: `x.txt:3` for `-c`, `x.txt` for `-l`, and
-    /// nothing if there is no match.
+    /// nothing if there is no match. `-L` lists the artifacts without a match instead.
     pub(super) fn listed(
         name: &[u8],
         options: &SearchOptions,
@@ -346,13 +371,18 @@ impl ArtifactMatches {
         end: SearchEnd,
     ) -> io::Result<Self> {
         let mut text = Vec::new();
-        if report.count() > 0 {
+        let is_listed = (report.count() > 0) != options.without;
+        if is_listed && options.names && !options.count {
             text.extend_from_slice(name);
-            if options.count {
-                write!(text, ":{}", report.count())?;
-            }
             text.push(b'\n');
+        } else if is_listed {
+            if options.named != Some(false) {
+                text.extend_from_slice(name);
+                text.push(b':');
+            }
+            writeln!(text, "{}", report.count())?;
         }
-        Ok(Self { text, lines: report.lines, end, ..Self::default() })
+        let lines = if options.without { u64::from(is_listed) } else { report.lines };
+        Ok(Self { text, lines, end, ..Self::default() })
     }
 }
