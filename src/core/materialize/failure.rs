@@ -10,6 +10,7 @@
 
 mod best;
 mod expectation;
+mod languages;
 mod noise;
 mod numbers;
 mod prefilter;

@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
 use memchr::{memchr, memmem, memrchr};
 
+use crate::materialize::failure::languages;
+
 /// The fragments. The search uses vector instructions only for at most 64 fragments. Each has at
 /// least four bytes, because a shorter one would halve the speed. A first letter that may be a
 /// capital is omitted.
@@ -78,12 +80,14 @@ pub(super) const FRAGMENTS: [&str; 64] = [
     "[cause]",
     "nable to",
     "ould not",
+    "ehler",
 ];
 
 /// Returns the offset of the first fragment at or after `at` that counts. `bytes` must be complete
 /// lines, or one line with [`CONTEXT_BYTES`] after the part that is searched for fragments.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
-    find_telling(bytes, at).map(|found| found.start)
+    let found = find_telling(bytes, at).map(|found| found.start);
+    languages::find(&bytes[..found.unwrap_or(bytes.len())], at).or(found)
 }
 
 /// Returns true if the first `length` bytes of `line` contain a fragment that counts. If the line
@@ -91,6 +95,7 @@ pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
 pub(super) fn has_telling(line: &[u8], length: usize) -> bool {
     let seen = &line[..line.len().min(length + CONTEXT_BYTES)];
     find_telling(seen, 0).is_some_and(|found| found.end <= length)
+        || languages::find(&seen[..seen.len().min(length)], 0).is_some()
 }
 
 pub(super) fn has_fragment(word: &[u8]) -> bool {

@@ -54,7 +54,7 @@ static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(patterns()));
 /// First come patterns that match only errors, then patterns for lines that are not errors, and
 /// then words that usually indicate an error. A line is matched only if it contains one of
 /// `prefilter::FRAGMENTS`.
-const RULES: [(Option<Rank>, &str); 93] = [
+const RULES: [(Option<Rank>, &str); 94] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
     // Passed tests with any name, a cron call, and a YAML setting.
@@ -134,6 +134,8 @@ const RULES: [(Option<Rank>, &str); 93] = [
     (ERROR, r"^#\d+ [\d.]+ (ERROR|error|Error): \S|^[a-z][\w.-]*: ERROR: \S"),
     (ERROR, r"^\s*error(\[\w+\])?: \S"),
     (ERROR, r"^\s*\S+?:\d+(:\d+)?: (fatal )?error: \S|^\S+: (fatal )?error[ :] ?\S"),
+    // German, which has few letters that are not ASCII. Other languages are in `languages`.
+    (ERROR, r"(^|[\s:])([Ff]ehler|Schwerwiegend): \S"),
     (ERROR, r"^\s+(= note: )?(\S*ld|gcc|g\+\+|cc|clang): (fatal )?error: \S"),
     // OpenSSH, ImageMagick, ffmpeg.
     (

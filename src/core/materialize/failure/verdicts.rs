@@ -4,7 +4,8 @@ use crate::materialize::failure::expectation::{AnnouncedKind, announced_by};
 use crate::materialize::failure::numbers::MatteringNumbers;
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
-use crate::materialize::failure::{best, noise, rules};
+use crate::materialize::failure::{best, languages, noise, rules};
+use crate::model::ErrorRank;
 
 /// Initial and maximum number of cached shapes. Both are powers of two. Most outputs have few
 /// shapes, but source code has tens of thousands.
@@ -16,6 +17,10 @@ pub(crate) struct RankedLine {
     pub(super) rank: Rank,
     pub(super) hints: LineHints,
 }
+
+// An error in another language than English.
+const FOREIGN: RankedLine =
+    RankedLine { rank: Rank::Is(ErrorRank::Error), hints: LineHints { announces: None, terms: 0 } };
 
 /// Properties of an error line besides its rank. `announces` is the kind of later line that the
 /// line announces. `terms` has one bit for each search term in the line. `numbers` tells which numbers
@@ -39,6 +44,12 @@ pub(super) struct Verdicts {
 
 impl Verdicts {
     pub(super) fn on(&mut self, line: &[u8]) -> Option<RankedLine> {
+        // A shape does not tell words of other languages apart.
+        let foreign = || languages::is_error(line).then_some(FOREIGN);
+        self.by_shape(line).or_else(foreign)
+    }
+
+    fn by_shape(&mut self, line: &[u8]) -> Option<RankedLine> {
         let hash = self.shapes.hash(line) | 1;
         if let Some((_, verdict)) = self.known(hash) {
             return *verdict;
@@ -56,7 +67,7 @@ impl Verdicts {
     // Returns true if a line of this shape is known to be harmless.
     pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
         let hash = self.shapes.hash(line) | 1;
-        self.known(hash).is_some_and(|(_, verdict)| verdict.is_none())
+        self.known(hash).is_some_and(|(_, verdict)| verdict.is_none()) && !languages::is_error(line)
     }
 
     fn known(&self, hash: u64) -> Option<&(u64, Option<RankedLine>)> {
