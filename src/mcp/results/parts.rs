@@ -5,8 +5,9 @@ use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::io::{self, Write};
 use std::ops::Range;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -142,18 +143,15 @@ impl<'a> ResultPart<'a> {
             (PartKind::Text, Some(text)) => out.write_all(text.as_bytes()),
             (PartKind::Text, None) => self.unescaped(&mut |text| out.write_all(text)),
             (PartKind::Binary, _) => {
-                let mut letters = Vec::new();
-                let mut decode = |letters: std::vec::Drain<'_, u8>| {
-                    let bytes = STANDARD.decode(letters.collect::<Vec<u8>>());
-                    out.write_all(&bytes.map_err(io::Error::other)?)
-                };
-                self.unescaped(&mut |text| {
-                    letters.extend(text.iter().filter(|byte| !byte.is_ascii_whitespace()));
-                    // The last group may have padding, which is only known at the end of the input.
-                    let whole = letters.len().saturating_sub(1) / 4 * 4;
-                    decode(letters.drain(..whole))
-                })?;
-                decode(letters.drain(..))
+                // Checked first, so that what is not base64 is written as it is.
+                let mut check = Base64Reader::default();
+                self.unescaped(&mut |text| check.push(text, &mut io::sink()))?;
+                if check.finish(&mut io::sink()).is_err() || check.is_wrong {
+                    return self.unescaped(&mut |text| out.write_all(text));
+                }
+                let mut reader = Base64Reader::default();
+                self.unescaped(&mut |text| reader.push(text, out))?;
+                reader.finish(out)
             }
         }
     }
@@ -207,6 +205,91 @@ impl<'a> ResultPart<'a> {
     }
 }
 
+// Padding and the unused bits before it do not matter.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+// The longest beginning of a `data:` URI that is looked for, up to the comma.
+const MAX_URI_HEAD: usize = 512;
+
+/// Decodes base64 that arrives in pieces, in either alphabet, with or without padding, in one line or
+/// several, alone or as a `data:` URI. `head` has the text until it is known if it begins with
+/// `data:`, and `letters` the letters that are not decoded yet. If `is_wrong` is true, the text is
+/// not base64.
+#[derive(Default)]
+struct Base64Reader {
+    head: Option<Vec<u8>>,
+    is_begun: bool,
+    letters: Vec<u8>,
+    ended: bool,
+    is_wrong: bool,
+}
+
+impl Base64Reader {
+    fn push(&mut self, text: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        if self.is_begun {
+            return self.decode(text, out);
+        }
+        let mut head = self.head.take().unwrap_or_default();
+        head.extend_from_slice(text);
+        let start = head.trim_ascii_start();
+        let is_uri = start.len() < 5 || start[..5].eq_ignore_ascii_case(b"data:");
+        let comma = memchr::memchr(b',', start);
+        if is_uri && comma.is_none() && start.len() < MAX_URI_HEAD {
+            self.head = Some(head);
+            return Ok(());
+        }
+        self.begin(&head, out)
+    }
+
+    // Takes the first text, which is long enough to tell if it is a `data:` URI.
+    fn begin(&mut self, head: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        self.is_begun = true;
+        let start = head.trim_ascii_start();
+        let is_uri = start.len() >= 5 && start[..5].eq_ignore_ascii_case(b"data:");
+        if !is_uri {
+            return self.decode(start, out);
+        }
+        let (uri, data) = start.split_at(memchr::memchr(b',', start).unwrap_or(start.len()));
+        self.is_wrong |= !uri.to_ascii_lowercase().trim_ascii_end().ends_with(b";base64");
+        self.decode(data.get(1..).unwrap_or_default(), out)
+    }
+
+    fn decode(&mut self, text: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        for byte in text {
+            match byte {
+                b'=' => self.ended = true,
+                byte if byte.is_ascii_whitespace() => {}
+                _ if self.ended => self.is_wrong = true,
+                b'-' => self.letters.push(b'+'),
+                b'_' => self.letters.push(b'/'),
+                byte if byte.is_ascii_alphanumeric() || b"+/".contains(byte) => {
+                    self.letters.push(*byte);
+                }
+                _ => self.is_wrong = true,
+            }
+        }
+        let whole = self.letters.len() / 4 * 4;
+        self.write(whole, out)
+    }
+
+    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(head) = self.head.take() {
+            self.begin(&head, out)?;
+        }
+        let rest = self.letters.len();
+        self.write(rest, out)
+    }
+
+    fn write(&mut self, count: usize, out: &mut dyn Write) -> io::Result<()> {
+        let bytes = BASE64.decode(self.letters.drain(..count).collect::<Vec<u8>>());
+        out.write_all(&bytes.map_err(io::Error::other)?)
+    }
+}
+
 /// Hashes JSON without the white space between tokens, for comparing values that do not fit in
 /// memory.
 struct Digest {
@@ -245,5 +328,64 @@ impl Write for Digest {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+
+    use proptest::prelude::*;
+
+    // Returns the decoded bytes, or `None` if the text is not base64.
+    fn decoded(text: &str, step: usize) -> Option<Vec<u8>> {
+        let (mut reader, mut out) = (Base64Reader::default(), Vec::new());
+        text.as_bytes().chunks(step).for_each(|piece| reader.push(piece, &mut out).unwrap());
+        reader.finish(&mut out).ok().filter(|()| !reader.is_wrong).map(|()| out)
+    }
+
+    fn wrapped(text: &str, columns: usize, end: &str) -> String {
+        let lines: Vec<&str> =
+            text.as_bytes().chunks(columns).map(|line| str::from_utf8(line).unwrap()).collect();
+        lines.join(end) + end
+    }
+
+    proptest! {
+        #[test]
+        fn all_forms_of_base64_are_decoded(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200), step in 1_usize..90,
+        ) {
+            let standard = STANDARD.encode(&bytes);
+            let forms = [
+                standard.clone(),
+                STANDARD_NO_PAD.encode(&bytes),
+                URL_SAFE.encode(&bytes),
+                URL_SAFE_NO_PAD.encode(&bytes),
+                wrapped(&standard, 76, "\r\n"),
+                wrapped(&URL_SAFE_NO_PAD.encode(&bytes), 64, "\n"),
+                format!("data:image/png;base64,{standard}"),
+                format!("DATA:image/svg+xml;charset=utf-8;BASE64,{}", URL_SAFE.encode(&bytes)),
+                format!(" data:;base64,{}", wrapped(&standard, 76, "\n")),
+            ];
+            for form in forms {
+                prop_assert_eq!(decoded(&form, step), Some(bytes.clone()), "{}", form);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_base64() {
+        for text in [
+            "data:image/svg+xml,%3Csvg%3E",
+            "https://example.com/x.png",
+            "AAAAA",
+            "AA==BB",
+            "\u{e9}AAA",
+        ] {
+            for step in [1, 100] {
+                assert_eq!(decoded(text, step), None, "{text}");
+            }
+        }
     }
 }

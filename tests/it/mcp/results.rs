@@ -1,6 +1,10 @@
 //! Long results: stored whole, a stand-in in their place, in bounded memory.
 
 use super::*;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
 use crate::support::{Mode, TestMount};
 
 /// The most memory of a gateway, in KiB. A build for tests needs more than a release.
@@ -142,6 +146,39 @@ fn images_beyond_the_limit_are_stored() {
     assert_eq!(result["content"][0]["type"], "text");
     assert_eq!(result["content"][1]["mimeType"], "image/png");
     assert_eq!(stored(&gateway.store, "i.txt"), "ABC".repeat(500_000).as_bytes());
+}
+
+/// Whatever form the base64 has, the bytes are stored. What is not base64 is stored as it is. The text
+/// beside it arrives.
+#[test]
+fn binary_content_in_any_form_is_stored() {
+    let mut gateway = Gateway::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(1_500_001).collect();
+    let plain = STANDARD.encode(&bytes);
+    let lines: Vec<&str> =
+        plain.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    let forms = [
+        plain.clone(),
+        STANDARD_NO_PAD.encode(&bytes),
+        URL_SAFE_NO_PAD.encode(&bytes),
+        lines.join("\r\n"),
+        format!("data:image/png;base64,{plain}"),
+    ];
+    let svg = format!("data:image/svg+xml,%3Csvg%3E{}", "x".repeat(2_000_000));
+    let cases = forms.iter().map(|form| (form, bytes.as_slice())).chain([(&svg, svg.as_bytes())]);
+    for (number, (data, want)) in cases.enumerate() {
+        for (letter, block) in [
+            ("i", json!({"type": "image", "data": data, "mimeType": "image/png"})),
+            ("b", json!({"type": "resource", "resource": {"uri": "x://y", "blob": data}})),
+        ] {
+            let call = format!("{letter}{number}");
+            let content = json!([{"type": "text", "text": "beside it"}, block]);
+            let result = gateway.call_as(&call, "result", &json!({"result": {"content": content}}));
+            assert_eq!(text(&result, 0), "beside it");
+            assert_eq!(result.get("isError"), None, "{call}");
+            assert!(stored(&gateway.store, &format!("{call}.txt")) == want, "{call}");
+        }
+    }
 }
 
 #[test]
