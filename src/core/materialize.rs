@@ -50,7 +50,7 @@ use crate::materialize::repeated::RepeatedLines;
 use crate::materialize::sections::SectionDetector;
 use crate::materialize::text::{EncodingDetector, LineCounter};
 use crate::materialize::tokens::TokenCounter;
-use crate::model::{Analysis, Content, Encoding, Errors, Sections, Unlike};
+use crate::model::{Analysis, Content, Encoding, Errors, Json, LooseJson, Sections, Unlike};
 use crate::parallel::{self, Task};
 
 pub use crate::materialize::failure::{COMPARISON, ErrorMatch, SIDE, bare, error_lines};
@@ -164,6 +164,7 @@ impl Analyzer {
             encoding,
             tokens: facts.tokens.count(),
             mime: facts.magic.mime(encoding, &json).to_owned(),
+            loose: if json == Json::No { LooseJson::default() } else { facts.json.loose() },
             json,
             trouble,
             errors: if is_text { failures.finish() } else { Errors::default() },

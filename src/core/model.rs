@@ -13,8 +13,8 @@ pub mod text;
 pub mod visible;
 
 pub use crate::model::analysis::{
-    Analysis, Encoding, ErrorLine, ErrorRank, Errors, Json, LinePosition, Repeated, Section,
-    Sections, Shortcuts, TriedView, Trouble, TroubleRecord, Unlike,
+    Analysis, Encoding, ErrorLine, ErrorRank, Errors, Json, LinePosition, LooseJson, Repeated,
+    Section, Sections, Shortcuts, TriedView, Trouble, TroubleRecord, Unlike,
 };
 pub use crate::model::content::{
     Content, Earlier, Feed, FilterOutcome, Filters, LinesBefore, NoFilters, REDACTION_BYTES,

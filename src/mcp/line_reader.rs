@@ -198,7 +198,7 @@ fn line(bytes: Vec<u8>) -> InputLine {
 
 pub(crate) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     let mut skeleton = Skeleton::default();
-    Scanner::default().push(text.as_bytes(), &mut skeleton);
+    Scanner::strict().push(text.as_bytes(), &mut skeleton);
     let kind = match error {
         _ if !skeleton.has_version => BrokenKind::Log,
         EnvelopeError::Json(_) => BrokenKind::Torn,
@@ -230,7 +230,7 @@ impl LongLine {
             Ok(scratch) => (Some(scratch), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let (scanner, skeleton) = (Scanner::default(), Skeleton::default());
+        let (scanner, skeleton) = (Scanner::strict(), Skeleton::default());
         let (start, offset, ended, wrong) = (Vec::new(), 0, false, None);
         Self { scratch, most, lost, scanner, skeleton, offset, start, ended, wrong }
     }

@@ -7,6 +7,7 @@
 //! implements both ends of the pipe to that process. [`sender`] finds the values and sends them,
 //! [`results`] turns the answers into the text of the view, and [`protocol`] defines the messages.
 
+mod loose;
 mod path;
 mod program;
 mod protocol;
@@ -23,7 +24,7 @@ use crate::jq::results::{Results, ResultsCut};
 use crate::jq::sender::{MAX_VALUE_BYTES, ValueSender};
 use crate::number::{counted, grouped, portion};
 use crate::rendered::notice;
-use crate::{Filter, RenderError, Rendered};
+use crate::{Filter, RenderError, Rendered, values};
 use ctxfs_core::model::{FilterOutcome, Limits, Subject};
 
 pub use program::run_filter;
@@ -64,10 +65,11 @@ fn filtered(
     let alone = options.slurp || options.null_input;
     let path = if alone { path::FilterPath::default() } else { path::leading(&filter.program()) };
     let request = request(filter, &path.steps);
-    let read = AtomicU64::new(0);
+    let (read, passes_text) = (AtomicU64::new(0), values::has_values(subject)?);
     let feed = |input: &mut dyn Write, stop: &dyn Fn() -> bool| {
         request.write(input)?;
         let sender = ValueSender::new(subject.content, &path.steps, stop, input);
+        let sender = sender.passing_text(passes_text);
         let (passed, sent) = sender.run(options.from.unwrap_or(1));
         read.store(passed, Relaxed);
         sent
@@ -130,6 +132,7 @@ impl FilterNotices<'_> {
         let lines = [
             cut.map(|cut| self.cut(results, cut)),
             self.ended(results, any),
+            values::left_out(results.bad, results.first_bad),
             self.broken(results, any),
             self.large(results),
             failures(results),

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
+use ctxfs_core::materialize::json::{BOM, Events, Scalar, ScanOutcome, Scanner};
 use ctxfs_core::model::Content;
 
 /// The maximum number of members in one window.
@@ -158,6 +158,9 @@ impl MemberFinder {
         let mut at = 0;
         while at < bytes.len() && !self.found.whole {
             if !inside {
+                if offset + at as u64 == 0 && bytes.starts_with(BOM) {
+                    at += BOM.len();
+                }
                 at += bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
                 inside = at < bytes.len();
                 continue;

@@ -7,6 +7,7 @@ use ctxfs_core::model::{Analysis, Encoding, Json};
 pub(super) fn brief(analysis: &Analysis) -> &str {
     match analysis.json {
         Json::Document { .. } => "JSON",
+        Json::Lines { .. } if analysis.loose.joined => "JSON",
         Json::Lines { .. } => "JSON Lines",
         Json::No | Json::Broken { .. } if analysis.mime == "text/plain" => "text",
         Json::No | Json::Broken { .. } if analysis.mime.is_empty() => "unknown type",
@@ -17,8 +18,14 @@ pub(super) fn brief(analysis: &Analysis) -> &str {
 // Returns the type of an output with details on JSON and encoding.
 pub(super) fn full(analysis: &Analysis) -> String {
     let kind = match &analysis.json {
-        Json::Document { .. } => "JSON, valid".to_owned(),
-        Json::Lines { documents, .. } => format!("JSON Lines, {}", counted(*documents, "value")),
+        Json::Document { .. } => match analysis.loose.words() {
+            None => "JSON, valid".to_owned(),
+            Some(words) => format!("JSON {words}"),
+        },
+        Json::Lines { documents, .. } => {
+            let with = analysis.loose.words().map(|words| format!(" {words}")).unwrap_or_default();
+            format!("{}, {}{with}", brief(analysis), counted(*documents, "value"))
+        }
         Json::Broken { offset, line } => format!(
             "{} that begins like JSON, and is not from line {} on (byte {})",
             brief(analysis),

@@ -34,6 +34,7 @@ mod stand_in;
 mod summary;
 mod terms;
 mod title;
+mod values;
 mod wrap;
 
 pub use catalog::{

@@ -10,14 +10,15 @@ use std::io::Write;
 
 use crate::number::{counted, grouped, portion};
 use crate::range::TextPosition;
-use crate::{RenderError, Rendered, rendered, scan};
-use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
-use ctxfs_core::model::{Json, Subject};
+use crate::{RenderError, Rendered, rendered, scan, values};
+use ctxfs_core::materialize::json::{BOM, EVIDENCE_TOKENS, Events, ScanOutcome, Scanner};
+use ctxfs_core::model::Subject;
 use ctxfs_core::redact::MaskCounter;
 
 // The indented text of one block of this size stays in the processor's cache until it is written.
 const READ_BYTES: usize = 64 << 10;
-// Maximum number of white space bytes that are kept in case the text is not JSON.
+// Maximum number of bytes of white space, and of the beginning of a value, that are kept in case the
+// text is not JSON.
 const MAX_BLANKS: usize = 4096;
 // Lines deeper than this level are not indented further. Otherwise the text for deeply nested
 // brackets would grow with the square of their depth.
@@ -65,16 +66,12 @@ fn may_be_json(subject: &Subject<'_>) -> io::Result<bool> {
     let Subject { content, analysis, .. } = subject;
     // The analysis accepts a string as JSON only as a whole, so it does not accept the beginning of
     // a long string.
-    let begins_a_string = || {
+    let begins_a_string = || -> io::Result<bool> {
         let start = content.bytes(0, READ_BYTES)?;
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
         Ok(analysis.bytes < content.len() && first == Some(&b'"'))
     };
-    match analysis.json {
-        Json::Document { .. } | Json::Lines { .. } | Json::Broken { .. } => Ok(true),
-        Json::No if content.is_empty() => Ok(true),
-        Json::No => begins_a_string(),
-    }
+    Ok(content.is_empty() || values::has_values(subject)? || begins_a_string()?)
 }
 
 fn not_json(subject: &Subject<'_>) -> io::Result<String> {
@@ -170,9 +167,10 @@ fn hidden(faults: &BrokenParts, subject: &Subject<'_>) -> Option<String> {
 
 /// Indents the values of a stream that arrives in pieces of any size.
 ///
-/// Text that is not JSON stays unchanged. If the broken value began in the current line, the rest
-/// of the line stays unchanged, so that a bad line among JSON Lines does not affect the others.
-/// Otherwise the rest of the stream stays unchanged.
+/// Text that is not JSON stays unchanged. If the broken value began in the current line, or if lines
+/// are values, the rest of the line stays unchanged, so that a bad line among JSON Lines does not
+/// affect the others. A line that begins with a bracket begins another value. Otherwise the rest of
+/// the stream stays unchanged.
 #[derive(Debug, Default)]
 struct ValueStream {
     indenter: Indenter,
@@ -188,6 +186,20 @@ struct ValueStream {
     line_start: u64,
     // White space since the start of the line or the end of the last value.
     blanks: Vec<u8>,
+    // Number of values, and whether one of them had several lines.
+    values: u64,
+    has_blocks: bool,
+    // The current value as it is written, as long as it may turn out to be text.
+    began: Option<WrittenStart>,
+}
+
+/// The beginning of a value as it is written, its place, and the number of newlines in the indented
+/// text before it. The [`Indenter`] holds the indented text of it back.
+#[derive(Debug, Default)]
+struct WrittenStart {
+    text: Vec<u8>,
+    place: TextPosition,
+    newlines: u64,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -250,7 +262,12 @@ impl ValueStream {
     }
 
     fn finish(&mut self) {
+        self.release();
         if let StreamState::Inside { .. } = self.state {
+            if self.scanner.is_between() {
+                self.indenter.end_value();
+                return;
+            }
             self.faults.open = Some((self.place(&[], 0), self.scanner.depth()));
             self.indenter.end_value();
         }
@@ -263,18 +280,22 @@ impl ValueStream {
                 self.newlines += 1;
                 self.blanks.clear();
             }
+            (mark, StreamState::Before) if self.is_mark(mark, at) => self.blanks.push(mark),
             (blank @ (b' ' | b'\t' | b'\r'), _) => {
                 if self.blanks.len() < MAX_BLANKS {
                     self.blanks.push(blank);
                 }
             }
-            (b'{' | b'[', _) | (b'"', StreamState::Before) => {
+            (b'{' | b'[' | b'/', _) | (b'"', StreamState::Before) => {
                 self.blanks.clear();
+                let (place, newlines) = (self.place(bytes, at), self.indenter.newlines);
+                self.began = Some(WrittenStart { text: Vec::new(), place, newlines });
+                self.indenter.hold();
                 self.state = StreamState::Inside { line: self.line() };
                 return 0;
             }
             _ => {
-                self.note(bytes, at);
+                self.note(self.place(bytes, at));
                 self.indenter.plain(&std::mem::take(&mut self.blanks));
                 self.state = StreamState::Line;
                 return 0;
@@ -283,29 +304,75 @@ impl ValueStream {
         1
     }
 
+    // Returns true for a byte of a byte order mark.
+    fn is_mark(&self, byte: u8, at: usize) -> bool {
+        let offset = self.taken + at as u64;
+        BOM.get(usize::try_from(offset).unwrap_or(usize::MAX)) == Some(&byte)
+    }
+
     fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
-        match self.scanner.push(&bytes[at..], &mut self.indenter) {
+        let outcome = self.scanner.push(&bytes[at..], &mut self.indenter);
+        let used = match outcome {
             ScanOutcome::More => bytes.len() - at,
-            ScanOutcome::Done(used) => {
+            ScanOutcome::Done(used) | ScanOutcome::Wrong(used) => used,
+        };
+        if let Some(began) = &mut self.began {
+            began.text.extend_from_slice(&bytes[at..at + used]);
+            if began.text.len() > MAX_BLANKS {
+                self.release();
+            }
+        }
+        match outcome {
+            ScanOutcome::More => {}
+            ScanOutcome::Done(_) => {
+                self.release();
+                self.values += 1;
+                self.has_blocks |= self.line() != line;
                 self.indenter.end_value();
                 self.state = StreamState::Between;
-                used
             }
-            ScanOutcome::Wrong(used) => {
-                if !self.scanner.is_in_pair() {
-                    self.indenter.end_value();
-                }
-                self.note(bytes, at + used);
+            ScanOutcome::Wrong(_) => {
+                let used = at + used;
                 let same_line = self.line() == line;
-                self.state = if same_line { StreamState::Line } else { StreamState::Rest };
-                if !same_line {
-                    self.faults.rest = Some(self.line());
+                let few = self.scanner.tokens() < EVIDENCE_TOKENS;
+                let began = self.began.take().filter(|_| same_line && few);
+                if let Some(began) = began {
+                    // Too little of it is JSON: a time in brackets, or a path.
+                    self.indenter.undo(began.newlines);
+                    self.note(began.place);
+                    self.indenter.plain(&began.text);
+                } else {
+                    self.release();
+                    if !self.scanner.is_in_pair() {
+                        self.indenter.end_value();
+                    }
+                    self.note(self.place(bytes, used));
+                }
+                let begins_line = !same_line
+                    && self.place(bytes, used).column == 1
+                    && matches!(bytes[used], b'{' | b'[');
+                self.state = match () {
+                    () if begins_line => StreamState::Between,
+                    () if same_line || self.values > 0 && !self.has_blocks => StreamState::Line,
+                    () => {
+                        self.faults.rest = Some(self.line());
+                        StreamState::Rest
+                    }
+                };
+                if begins_line {
+                    self.indenter.end_value();
                 }
                 self.newlines += self.scanner.newlines();
                 self.scanner = Scanner::default();
-                used
             }
         }
+        used
+    }
+
+    // Lets the indented text of the current value be written.
+    fn release(&mut self) {
+        self.began = None;
+        self.indenter.held = None;
     }
 
     fn plain(&mut self, bytes: &[u8], at: usize) -> usize {
@@ -328,12 +395,9 @@ impl ValueStream {
         plain.len()
     }
 
-    fn note(&mut self, bytes: &[u8], at: usize) {
-        let fault = BrokenPart {
-            place: self.place(bytes, at),
-            shown: self.indenter.line(),
-            deep: self.scanner.is_too_deep(),
-        };
+    fn note(&mut self, place: TextPosition) {
+        let fault =
+            BrokenPart { place, shown: self.indenter.line(), deep: self.scanner.is_too_deep() };
         self.faults.count += 1;
         self.faults.first.get_or_insert(fault);
     }
@@ -355,13 +419,18 @@ const BLANKS: [u8; 2 * MAX_INDENT_LEVELS] = [b' '; 2 * MAX_INDENT_LEVELS];
 
 /// Writes tokens in their original spelling, with each key and each item on its own line.
 ///
-/// `due` is set after an opening bracket and after a comma. The current line then ends before the
-/// next token.
+/// `due` is set after an opening bracket, a comma and a comment. The current line then ends before
+/// the next token.
 #[derive(Debug, Default)]
 struct Indenter {
     text: Vec<u8>,
     depth: usize,
     due: bool,
+    // True after an opening bracket.
+    is_empty: bool,
+    in_comment: bool,
+    // Where text begins that is held back.
+    held: Option<usize>,
     newlines: u64,
     // True if the processed text ended in the middle of a line.
     inside_line: bool,
@@ -370,11 +439,20 @@ struct Indenter {
 }
 
 impl Indenter {
+    // Passes on the text that is not held back.
     fn take(&mut self, with: impl FnOnce(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
-        with(&self.text)?;
-        self.inside_line = self.is_inside_line();
-        self.text.clear();
+        let ready = self.held.unwrap_or(self.text.len());
+        with(&self.text[..ready])?;
+        self.inside_line =
+            self.text[..ready].last().map_or(self.inside_line, |last| *last != b'\n');
+        self.text.drain(..ready);
+        self.held = self.held.map(|_| 0);
         Ok(())
+    }
+
+    // Holds all further text back.
+    fn hold(&mut self) {
+        self.held = Some(self.text.len());
     }
 
     fn line(&self) -> u64 {
@@ -383,8 +461,7 @@ impl Indenter {
 
     // Ends a value, complete or not, and its line.
     fn end_value(&mut self) {
-        self.depth = 0;
-        self.due = false;
+        (self.depth, self.due, self.is_empty, self.in_comment) = (0, false, false, false);
         if self.is_inside_line() {
             self.text.push(b'\n');
             self.newlines += 1;
@@ -394,6 +471,13 @@ impl Indenter {
     fn plain(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
         self.newlines += scan::newlines(bytes);
+    }
+
+    // Drops the text that is held back. The text before it has `newlines` newlines.
+    fn undo(&mut self, newlines: u64) {
+        self.text.truncate(self.held.take().unwrap_or(self.text.len()));
+        self.newlines = newlines;
+        (self.depth, self.due, self.is_empty, self.in_comment) = (0, false, false, false);
     }
 
     fn is_inside_line(&self) -> bool {
@@ -413,14 +497,14 @@ impl Indenter {
         self.text.push(bracket);
         self.depth += 1;
         self.capped |= self.depth > MAX_INDENT_LEVELS;
-        self.due = true;
+        (self.due, self.is_empty) = (true, true);
     }
 
     #[inline]
     fn close(&mut self, bracket: u8) {
         self.depth -= 1;
-        // If a line end is still due after the opening bracket, the brackets are empty.
-        if !std::mem::take(&mut self.due) {
+        self.due = false;
+        if !std::mem::take(&mut self.is_empty) {
             self.begin_line();
         }
         self.text.push(bracket);
@@ -429,7 +513,7 @@ impl Indenter {
     #[inline]
     fn settle(&mut self) {
         if self.due {
-            self.due = false;
+            (self.due, self.is_empty) = (false, false);
             self.begin_line();
         }
     }
@@ -446,12 +530,27 @@ impl Events for Indenter {
 
     #[inline]
     fn comma(&mut self) {
+        // A comment ends its line.
+        self.settle();
         self.text.push(b',');
         self.due = true;
     }
 
+    // A comment has a line of its own.
+    fn comment(&mut self, bytes: &[u8], ends: bool) {
+        if !std::mem::replace(&mut self.in_comment, !ends) {
+            if self.depth > 0 || self.is_inside_line() {
+                self.begin_line();
+            }
+            (self.due, self.is_empty) = (false, false);
+        }
+        self.plain(bytes);
+        self.due |= ends;
+    }
+
     #[inline]
     fn colon(&mut self) {
+        self.settle();
         self.text.extend_from_slice(b": ");
     }
 

@@ -6,18 +6,19 @@
 
 mod outline;
 
+use std::cell::Cell;
 use std::io;
 use std::io::Write;
 
 use crate::number::{counted, grouped, portion};
 use crate::rendered::notice;
 use crate::shape::outline::{KEY_BYTES, MAX_LEVELS, PathNode, ShapeOutline};
-use crate::{RenderError, Rendered};
-use ctxfs_core::materialize::json::{JsonKind, JsonReader};
-use ctxfs_core::model::{Limits, Subject};
+use crate::values::{IgnoredEvents, PassedValue, ValueReader};
+use crate::{RenderError, Rendered, values};
+use ctxfs_core::model::{Limits, LooseJson, Subject};
 
-// Number of bytes that are read at once.
-const READ_BYTES: usize = 256 << 10;
+// A longer value is added as it is read, even if it breaks off.
+const WHOLE_BYTES: u64 = 64 << 10;
 // Bytes that are reserved for notices, not counting the paths in them.
 const NOTICE_BYTES: usize = 600;
 // Paths are padded to at most this many columns.
@@ -32,9 +33,11 @@ pub(super) fn render(
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let (read, kind, mut outline) = read_outline(subject, expired)?;
-    let whole = read.is_none();
-    if kind == JsonKind::No && whole {
+    if !values::has_values(subject)? {
+        return Ok(Rendered::noted(no_shape(subject)));
+    }
+    let (found, mut outline) = read_outline(subject, expired)?;
+    if found.values == 0 && found.broken.is_none() && found.whole {
         return Ok(Rendered::noted(no_shape(subject)));
     }
     outline.settle();
@@ -42,56 +45,135 @@ pub(super) fn render(
     let budget = Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + 2 * file.len());
     let printed = print(&outline, budget);
     out.write_all(printed.text.as_bytes())?;
-    let opening = match read {
-        None => opening(subject, kind),
-        Some(read) => out_of_time(subject, read),
-    };
-    let notice = notice([opening].into_iter().chain(left_out(&printed)));
-    Ok(Rendered { notice, whole })
+    let opening =
+        if found.whole { opening(subject, &found) } else { out_of_time(subject, found.read) };
+    let lines = [
+        Some(opening),
+        values::left_out(found.bad, found.first_bad),
+        repeated(&outline),
+        left_out(&printed),
+    ];
+    Ok(Rendered { notice: notice(lines.into_iter().flatten()), whole: found.whole })
+}
+
+/// The values whose shape is shown. `bad` and `first_bad` are the number of lines that are not JSON
+/// and the first of them. `broken` is the byte and line where a value breaks that is shown in part.
+/// `read` is the offset up to which the content was read.
+#[derive(Default)]
+struct FoundValues {
+    values: u64,
+    bad: u64,
+    first_bad: u64,
+    broken: Option<(u64, u64)>,
+    loose: LooseJson,
+    read: u64,
+    whole: bool,
 }
 
 fn read_outline(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
-) -> io::Result<(Option<u64>, JsonKind, ShapeOutline)> {
-    let mut reader = JsonReader::<ShapeOutline>::default();
-    let mut block = vec![0; READ_BYTES];
-    let mut offset = 0;
-    let mut cut = None;
-    loop {
-        if expired() {
-            cut = Some(offset);
-            break;
+) -> io::Result<(FoundValues, ShapeOutline)> {
+    let is_late = Cell::new(false);
+    let expired = || {
+        is_late.set(is_late.get() || expired());
+        is_late.get()
+    };
+    let mut reader = ValueReader::new(subject.content, &expired);
+    let (mut found, mut outline) = (FoundValues::default(), ShapeOutline::default());
+    let mut first_broken = None;
+    while reader.skip_space()? {
+        let start = reader.start();
+        if !reader.may_begin()? {
+            found.pass_over(start.line, 1);
+            reader.skip_line()?;
+            continue;
         }
-        let got = subject.content.read_at(offset, &mut block)?;
-        if got == 0 {
-            break;
+        // A value is scanned before it is added, so that one that is broken adds nothing.
+        let passed = reader.pass(&mut IgnoredEvents, WHOLE_BYTES, |_, _| Ok(()))?;
+        let is_value = match passed {
+            PassedValue::Whole(_) => {
+                let broken = reader.start();
+                let is_value = reader.is_value(start)?;
+                reader.go_to(if is_value { start } else { broken });
+                is_value
+            }
+            PassedValue::Long => {
+                reader.values += 1;
+                reader.go_to(start);
+                true
+            }
+            PassedValue::Broken(_) => false,
+            PassedValue::Stopped => break,
+        };
+        if is_value {
+            match reader.pass(&mut outline, u64::MAX, |_, _| Ok(()))? {
+                PassedValue::Broken(at) => {
+                    found.broken = Some((at, reader.line));
+                    break;
+                }
+                PassedValue::Stopped => break,
+                PassedValue::Whole(_) | PassedValue::Long => continue,
+            }
         }
-        offset += got as u64;
-        if reader.push(&block[..got]) {
-            break;
+        let broken = first_broken.get_or_insert((start, reader.at, reader.line));
+        match reader.recover(start)? {
+            Some(lines) => found.pass_over(start.line, lines),
+            None => {
+                *broken = (start, reader.at, reader.line);
+                reader.values = 0;
+                break;
+            }
         }
     }
-    let (kind, outline) = reader.finish();
-    Ok((cut, kind, outline))
+    found.whole = !is_late.get();
+    found.values = reader.values;
+    // What there is of a value without its end.
+    if let Some((start, at, line)) = first_broken.filter(|_| reader.values == 0 && found.whole) {
+        reader.go_to(start);
+        reader.pass(&mut outline, u64::MAX, |_, _| Ok(()))?;
+        found.broken = Some((at, line));
+        (found.bad, found.first_bad) = (0, 0);
+    }
+    found.read = reader.at;
+    found.loose = reader.loose;
+    Ok((found, outline))
 }
 
-fn opening(subject: &Subject<'_>, kind: JsonKind) -> String {
-    let paths = paths(subject);
-    match kind {
-        JsonKind::Document | JsonKind::No => format!("JSON. {paths}"),
-        JsonKind::Lines { documents } => {
-            format!("JSON Lines, {}. {paths}", counted(documents, "value"))
+impl FoundValues {
+    fn pass_over(&mut self, line: u64, lines: u64) {
+        if self.bad == 0 {
+            self.first_bad = line;
         }
-        JsonKind::Broken { offset, .. } if offset == subject.content.len() => {
+        self.bad += lines;
+    }
+}
+
+fn opening(subject: &Subject<'_>, found: &FoundValues) -> String {
+    let paths = paths(subject);
+    let with = found.loose.words().map(|words| format!(" {words}")).unwrap_or_default();
+    match found.broken {
+        Some((offset, _)) if offset == subject.content.len() => {
             format!("JSON that lacks its end; the shape of what is there follows. {paths}")
         }
-        JsonKind::Broken { offset, line } => format!(
+        Some((offset, line)) => format!(
             "not JSON from line {} on (byte {}); the shape of what is before follows",
             grouped(line),
             grouped(offset),
         ),
+        None if found.values == 1 => format!("JSON{with}. {paths}"),
+        None => {
+            let values = counted(found.values, "value");
+            let name = if found.loose.joined { "JSON" } else { "JSON Lines" };
+            format!("{name}, {values}{with}. {paths}")
+        }
     }
+}
+
+// Tells of a key that some object has twice.
+fn repeated(outline: &ShapeOutline) -> Option<String> {
+    let key = outline.repeated()?;
+    Some(format!("the key \"{key}\" occurs twice in one object; a filter sees its last value"))
 }
 
 fn out_of_time(subject: &Subject<'_>, read: u64) -> String {

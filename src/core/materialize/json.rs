@@ -1,8 +1,8 @@
 //! Detects JSON and its shape.
 //!
-//! A single value is a document. Two or more values, each on a separate line, are JSON Lines. The
-//! first value must be an object, an array or a string, and the values of JSON Lines must be
-//! objects or arrays. Readers regard a lone number or word as text.
+//! A single value is a document. Two or more values are JSON Lines. The first value must be an
+//! object, an array or a string, and the values of JSON Lines must be objects or arrays. Readers
+//! regard a lone number or word as text. A byte order mark may come first.
 //!
 //! A stream that begins with a bracket but is not JSON may be *broken* JSON or text. It is broken
 //! JSON only if it begins with enough valid JSON (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends
@@ -20,7 +20,7 @@ mod trouble;
 
 use crate::materialize::json::shape::Shape;
 use crate::materialize::text::EncodingDetector;
-use crate::model::{Json, Trouble};
+use crate::model::{Json, LooseJson, Trouble};
 
 pub use crate::materialize::json::render::{KEY_CHARS, KEY_CUT};
 pub use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
@@ -34,7 +34,9 @@ pub use crate::materialize::json::scan::{
 const EVIDENCE_BYTES: u64 = 64;
 /// Minimum number of keys, values and closing brackets before the first syntax error. With fewer,
 /// the stream is text and not broken JSON. For example, `{"k": 1}` has three.
-const EVIDENCE_TOKENS: u64 = 3;
+pub const EVIDENCE_TOKENS: u64 = 3;
+/// The byte order mark of UTF-8.
+pub const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The kind of JSON that a stream is: none, a single value, or two or more values, one per line.
 /// `Broken` contains the position of the first byte that cannot be JSON, as in
@@ -56,6 +58,8 @@ pub(super) struct JsonDetector<E = Shape> {
     scanner: Scanner,
     events: E,
     documents: u64,
+    mark: bool,
+    joined: bool,
     // Offset of the first byte that is not white space.
     start: u64,
     newline_since: bool,
@@ -93,9 +97,10 @@ impl JsonDetector {
             }
             JsonKind::Lines { documents } => {
                 let (trouble, filter) = trouble::of(shape, true);
+                let unit = if self.joined { "values" } else { "lines" };
                 let json = Json::Lines {
                     documents,
-                    shape: render::text(shape, &format!("{documents} lines of ")),
+                    shape: render::text(shape, &format!("{documents} {unit} of ")),
                     example: filter.or_else(|| example::of_lines(shape)),
                     pretty_lines: self.pretty_lines(),
                 };
@@ -130,15 +135,25 @@ impl<E: Events> JsonDetector<E> {
         matches!(self.state, DetectorState::Off(_))
     }
 
+    /// Returns what the values so far have that is not in RFC 8259.
+    pub(super) fn loose(&self) -> LooseJson {
+        LooseJson { mark: self.mark, joined: self.joined, ..self.scanner.loose() }
+    }
+
     fn kind(&self, length: u64, lines: u64) -> JsonKind {
         match &self.state {
-            DetectorState::Before | DetectorState::Inside { string: true } => JsonKind::No,
-            DetectorState::Inside { string: false } => {
+            DetectorState::Inside { string: false } if self.scanner.depth() > 0 => {
                 JsonKind::Broken { offset: length, line: lines }
             }
-            DetectorState::After { .. } if self.documents == 1 => JsonKind::Document,
-            DetectorState::After { .. } => JsonKind::Lines { documents: self.documents },
             DetectorState::Off(kind) => *kind,
+            DetectorState::Before | DetectorState::Inside { string: true } => JsonKind::No,
+            _ if self.documents == 0 => JsonKind::No,
+            DetectorState::After { .. } | DetectorState::Inside { .. } if self.documents == 1 => {
+                JsonKind::Document
+            }
+            DetectorState::After { .. } | DetectorState::Inside { .. } => {
+                JsonKind::Lines { documents: self.documents }
+            }
         }
     }
 
@@ -149,6 +164,12 @@ impl<E: Events> JsonDetector<E> {
 
     fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
         let mut at = 0;
+        while self.state == DetectorState::Before
+            && BOM.get(distance(0, offset) + at).is_some_and(|mark| bytes.get(at) == Some(mark))
+        {
+            self.mark = true;
+            at += 1;
+        }
         while at < bytes.len() {
             if let DetectorState::Inside { string } = self.state {
                 self.events.block(offset + at as u64);
@@ -170,7 +191,7 @@ impl<E: Events> JsonDetector<E> {
     }
 
     /// Examines a byte between values. Returns `None` if it is neither white space nor the first
-    /// byte of a value. The caller must pass the first byte of a value to the scanner.
+    /// byte of a value or comment. The caller must pass such a first byte to the scanner.
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
@@ -182,18 +203,16 @@ impl<E: Events> JsonDetector<E> {
             (b'{' | b'[', DetectorState::Before) => {
                 self.state = DetectorState::Inside { string: false }
             }
-            (b'{' | b'[', DetectorState::After { string: false }) if self.may_follow() => {
-                self.scanner.one_line();
+            (b'{' | b'[', DetectorState::After { string: false }) => {
+                self.joined |= !self.newline_since || self.scanner.newlines() > 0;
+                self.state = DetectorState::Inside { string: false };
+            }
+            (b'/', DetectorState::Before | DetectorState::After { string: false }) => {
                 self.state = DetectorState::Inside { string: false };
             }
             _ => return None,
         }
         Some(())
-    }
-
-    // Returns true if another value may follow here, as in JSON Lines.
-    fn may_follow(&self) -> bool {
-        self.newline_since && self.scanner.newlines() == 0
     }
 
     fn note_start(&mut self, offset: u64) {

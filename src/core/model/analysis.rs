@@ -24,6 +24,9 @@ pub struct Analysis {
     pub tokens: u64,
     /// The JSON structure of the bytes, if they are JSON.
     pub json: Json,
+    /// Deviations of the JSON from RFC 8259.
+    #[serde(default, skip_serializing_if = "LooseJson::is_empty")]
+    pub loose: LooseJson,
     /// JSON fields that indicate errors, worst first; at most 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trouble: Vec<Trouble>,
@@ -63,7 +66,7 @@ pub struct Analysis {
 impl Analysis {
     /// The version of the analysis, raised whenever its result changes. An analysis with a
     /// different version is valid, but may differ from what this version would find.
-    pub const VERSION: u32 = 6;
+    pub const VERSION: u32 = 7;
 
     /// Returns the analysis with `bytes` set to the length of the text without escape sequences,
     /// because views show this text.
@@ -101,8 +104,8 @@ pub enum Encoding {
 
 /// The JSON structure of bytes. `shape` is its text form, which is one line.
 ///
-/// A single value is a document. Several values on separate lines are JSON Lines. Bytes that begin
-/// like JSON but do not continue as JSON are broken.
+/// A single value is a document. Several values are JSON Lines, even if they are not on separate
+/// lines. Bytes that begin like JSON but do not continue as JSON are broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Json {
@@ -120,7 +123,7 @@ pub enum Json {
         #[serde(default)]
         pretty_lines: u64,
     },
-    /// Two or more JSON values, one per line.
+    /// Two or more JSON values. [`LooseJson::joined`] tells if they are not one per line.
     Lines {
         /// The number of values.
         documents: u64,
@@ -141,6 +144,58 @@ pub enum Json {
         /// The line that contains this byte, counted from 1.
         line: u64,
     },
+}
+
+/// Deviations of JSON from RFC 8259: a byte order mark before it, the numbers `NaN` and
+/// `Infinity`, comments, commas before a closing bracket, and values that follow each other in a line
+/// or have several lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is found by itself")]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
+pub struct LooseJson {
+    pub mark: bool,
+    pub numbers: bool,
+    pub comments: bool,
+    pub commas: bool,
+    pub joined: bool,
+}
+
+impl LooseJson {
+    /// Returns true if there is none of it.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Formats what no JSON has: `with comments and trailing commas`.
+    pub fn words(self) -> Option<String> {
+        let words = [
+            (self.mark, "a byte order mark"),
+            (self.numbers, "NaN or Infinity"),
+            (self.comments, "comments"),
+            (self.commas, "trailing commas"),
+        ];
+        let words: Vec<&str> =
+            words.iter().filter(|(has, _)| *has).map(|(_, word)| *word).collect();
+        let (last, before) = words.split_last()?;
+        Some(if before.is_empty() {
+            format!("with {last}")
+        } else {
+            format!("with {} and {last}", before.join(", "))
+        })
+    }
+
+    /// Returns what either has.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            mark: self.mark || other.mark,
+            numbers: self.numbers || other.numbers,
+            comments: self.comments || other.comments,
+            commas: self.commas || other.commas,
+            joined: self.joined || other.joined,
+        }
+    }
 }
 
 /// A field of JSON records whose values indicate errors, such as a severity, a status or a number

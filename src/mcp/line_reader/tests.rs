@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn skeleton(json: &[u8], cuts: &[usize]) -> Skeleton {
-    let (mut scanner, mut skeleton) = (Scanner::default(), Skeleton::default());
+    let (mut scanner, mut skeleton) = (Scanner::strict(), Skeleton::default());
     let mut at = 0;
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (json.len() + 1)).collect();
     ends.push(json.len());

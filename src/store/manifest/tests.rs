@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::*;
 use ctxfs_core::model::{
-    Analysis, ArtifactState, Encoding, ErrorLine, ErrorRank, Errors, Json, LocalFile, Provenance,
-    Removal, Repeated, Section, Sections,
+    Analysis, ArtifactState, Encoding, ErrorLine, ErrorRank, Errors, Json, LocalFile, LooseJson,
+    Provenance, Removal, Repeated, Section, Sections,
 };
 
 struct Scene {
@@ -93,6 +93,7 @@ fn full() -> Record {
         encoding: Encoding::Utf8,
         tokens: 103_000,
         json: Json::No,
+        loose: LooseJson::default(),
         errors,
         digest: "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262".into(),
         mime: "text/plain".into(),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
-use ctxfs_core::model::{Content, Json, Subject};
+use ctxfs_core::model::{Analysis, Content, Json, Subject};
 
 // A `stats`, `context` or `error` above this size is not carried over. The text of the envelope
 // names it instead.
@@ -85,15 +85,17 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
 /// Returns true if the content is valid JSON in the form that readers see. Masked content is parsed
 /// again, because a mask may extend beyond a string. Returns `None` if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
-    let is_document = |json: &Json| matches!(json, Json::Document { .. });
-    if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
-        return Ok(Some(is_document(&subject.analysis.json)));
+    let is_document = |analysis: &Analysis| {
+        matches!(analysis.json, Json::Document { .. }) && analysis.loose.is_empty()
+    };
+    if subject.redacts.is_none() || !is_document(subject.analysis) {
+        return Ok(Some(is_document(subject.analysis)));
     }
     let mut analyzer = Analyzer::new();
     loop {
         let block = subject.content.bytes(analyzer.seen(), READ_BYTES)?;
         if block.is_empty() {
-            return Ok(Some(is_document(&analyzer.finish().json)));
+            return Ok(Some(is_document(&analyzer.finish())));
         }
         if expired() {
             return Ok(None);

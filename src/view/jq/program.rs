@@ -13,6 +13,7 @@ use jaq_json::{Val, read};
 use jaq_std::input::{HasInputs, Inputs, RcIter};
 
 use crate::clean;
+use crate::jq::loose;
 use crate::jq::protocol;
 use crate::jq::protocol::{FilterInput, FilterRequest, Tag};
 
@@ -45,8 +46,8 @@ pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()
         Ok(Some(value)) => {
             depth.set(value.depth);
             line.set(value.line);
-            let text = String::from_utf8_lossy(&value.text);
-            Some(read::parse_single(text.as_bytes()).map_err(|error| error.to_string()))
+            let text = loose::plain(&value.text);
+            Some(read::parse_single(&text).map_err(|error| error.to_string()))
         }
         Err(error) => Some(Err(error.to_string())),
     };
@@ -84,6 +85,7 @@ fn next_value(
                 return Ok(Some(InputValue { depth, line, text }));
             }
             Some(FilterInput::Large { line }) => (Tag::Large, line.to_string()),
+            Some(FilterInput::Bad { line, lines }) => (Tag::Bad, format!("{line} {lines}")),
             Some(FilterInput::Broken { offset, line }) => (Tag::Broken, format!("{offset} {line}")),
         };
         protocol::write_frame(*out.borrow_mut(), tag, words.as_bytes())?;

@@ -1,10 +1,10 @@
 //! The protocol between a view and the process that runs its filter.
 //!
 //! The process first receives the [`FilterRequest`] as a line of JSON. For each value it then
-//! receives a line of words, `value depth line length`, followed by the value itself. `large line`
-//! or `broken offset line` may take the place of a value. The process sends frames: one byte for
+//! receives a line of words, `value depth line length`, followed by the value itself. `large line`,
+//! `bad line lines` or `broken offset line` may take the place of a value. The process sends frames: one byte for
 //! the type, four bytes for the length (least significant byte first), and a text. It sends the
-//! messages `large` and `broken` back when it reads them, so that notices do not depend on how far
+//! messages `large`, `bad` and `broken` back when it reads them, so that notices do not depend on how far
 //! ahead the sender was.
 
 use std::io;
@@ -43,13 +43,14 @@ impl FilterRequest {
     }
 }
 
-/// The next input of a filter: a value, a note that a value is too large to be sent, or the end of
-/// valid JSON. `depth` is the number of path steps that led to a value. `line` is the line of the
+/// The next input of a filter: a value, a note that a value is too large to be sent or that lines
+/// from `line` on are not JSON, or the end of valid JSON. `depth` is the number of path steps that led to a value. `line` is the line of the
 /// value, or of the value around it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FilterInput {
     Value { depth: usize, line: u64, text: Vec<u8> },
     Large { line: u64 },
+    Bad { line: u64, lines: u64 },
     Broken { offset: u64, line: u64 },
 }
 
@@ -64,6 +65,10 @@ pub(super) fn announce(
 
 pub(super) fn leave_out(out: &mut dyn Write, line: u64) -> io::Result<()> {
     writeln!(out, "large {line}")
+}
+
+pub(super) fn pass_over(out: &mut dyn Write, line: u64, lines: u64) -> io::Result<()> {
+    writeln!(out, "bad {line} {lines}")
 }
 
 pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Result<()> {
@@ -85,6 +90,7 @@ pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInp
             FilterInput::Value { depth: size(depth)?, line, text }
         }
         ("large", Some(&[line])) => FilterInput::Large { line },
+        ("bad", Some(&[line, lines])) => FilterInput::Bad { line, lines },
         ("broken", Some(&[offset, line])) => FilterInput::Broken { offset, line },
         _ => return Err(io::ErrorKind::InvalidData.into()),
     }))
@@ -108,17 +114,20 @@ pub(super) enum Tag {
     NoFilter,
     // The value on the line in the text was omitted.
     Large,
+    // Lines are not JSON, and were passed over: the first of them and their number.
+    Bad,
     // There is no valid JSON from the byte and line in the text on.
     Broken,
 }
 
-const TAGS: [(u8, Tag); 7] = [
+const TAGS: [(u8, Tag); 8] = [
     (b'b', Tag::Begin),
     (b'p', Tag::Part),
     (b'l', Tag::Last),
     (b'f', Tag::Failed),
     (b'n', Tag::NoFilter),
     (b'o', Tag::Large),
+    (b'j', Tag::Bad),
     (b'x', Tag::Broken),
 ];
 

@@ -34,6 +34,9 @@ pub(super) struct Results<'a> {
     // Number of values that were too large to be read, and the line of the first of them.
     pub(super) large: u64,
     pub(super) first_large: u64,
+    // Number of lines that are not JSON, and the first of them.
+    pub(super) bad: u64,
+    pub(super) first_bad: u64,
     // The byte and line where valid JSON ended.
     pub(super) broken: Option<(u64, u64)>,
     // The reason why the filter does not compile.
@@ -68,6 +71,8 @@ impl<'a> Results<'a> {
             first_failure: None,
             large: 0,
             first_large: 0,
+            bad: 0,
+            first_bad: 0,
             broken: None,
             no_filter: None,
             full: false,
@@ -97,6 +102,13 @@ impl<'a> Results<'a> {
                 if self.large == 1 {
                     self.first_large = words().parse().unwrap_or(0);
                 }
+            }
+            Tag::Bad => {
+                let numbers = protocol::numbers_of(&words()).unwrap_or_default();
+                if self.bad == 0 {
+                    self.first_bad = *numbers.first().unwrap_or(&0);
+                }
+                self.bad += numbers.last().unwrap_or(&0);
             }
             Tag::Broken => {
                 let numbers = protocol::numbers_of(&words()).unwrap_or_default();

@@ -9,34 +9,25 @@ use std::io::Write;
 use crate::jq::path::{PathSelector, PathStep, SelectedRange, Selection};
 use crate::jq::protocol;
 use crate::scan;
-use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
+use crate::values::{IgnoredEvents, PassedValue, ValueReader, ValueStart};
 use ctxfs_core::model::Content;
 
 // Maximum size in bytes of a value that is sent. In memory it can be thirty times as large.
 pub(super) const MAX_VALUE_BYTES: u64 = 16 << 20;
 // A value above this size is not sent whole if there is a path to follow.
 const LONG_VALUE_BYTES: u64 = 1 << 20;
-// Number of bytes that are read at once.
+// Number of bytes that are copied at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// Sends values. If `passes_text` is true, lines that are not JSON are passed over. `bad` has the
+/// first line that was passed over since the last message, and the number of them.
 pub(super) struct ValueSender<'a> {
-    content: &'a dyn Content,
+    reader: ValueReader<'a>,
     steps: &'a [PathStep],
     stop: &'a dyn Fn() -> bool,
     out: &'a mut dyn Write,
-    block: Vec<u8>,
-    base: u64,
-    at: u64,
-    line: u64,
-}
-
-/// The outcome of scanning a value. `Whole` has the offset of the end of the value. `Long` means
-/// that the value exceeds the allowed length. `Broken` has the offset at which valid JSON ends.
-enum PassedValue {
-    Whole(u64),
-    Long,
-    Broken(u64),
-    Stopped,
+    passes_text: bool,
+    bad: Option<(u64, u64)>,
 }
 
 impl<'a> ValueSender<'a> {
@@ -46,175 +37,149 @@ impl<'a> ValueSender<'a> {
         stop: &'a dyn Fn() -> bool,
         out: &'a mut dyn Write,
     ) -> Self {
-        Self { content, steps, stop, out, block: Vec::new(), base: 0, at: 0, line: 1 }
+        let reader = ValueReader::new(content, stop);
+        Self { reader, steps, stop, out, passes_text: true, bad: None }
+    }
+
+    /// Ends at the first line that is not JSON, unless `passes_text` is true.
+    pub(super) fn passing_text(self, passes_text: bool) -> Self {
+        Self { passes_text, ..self }
     }
 
     /// Sends all values from `line` on. Returns the offset up to which the content was read, even
     /// on failure.
     pub(super) fn run(mut self, line: u64) -> (u64, io::Result<()>) {
         let sent = self.values(line).and_then(|()| self.out.flush());
-        (self.at, sent)
+        (self.reader.at, sent)
     }
 
     fn values(&mut self, line: u64) -> io::Result<()> {
-        match scan::line_start(self.content, line, self.stop)? {
-            scan::LineStart::At(start) => (self.at, self.line) = (start, line),
+        match scan::line_start(self.reader.content(), line, self.stop)? {
+            scan::LineStart::At(at) => self.reader.go_to(ValueStart { at, line }),
             scan::LineStart::Beyond => return Ok(()),
             scan::LineStart::OutOfTime(offset) => {
-                self.at = offset;
+                self.reader.at = offset;
                 return Ok(());
             }
         }
-        while self.skip_space()? {
-            let (start, line) = (self.at, self.line);
-            let whole = if self.steps.is_empty() { MAX_VALUE_BYTES } else { LONG_VALUE_BYTES };
-            let passed = match self.pass(&mut IgnoredEvents, whole, |_, _| Ok(()))? {
-                PassedValue::Whole(end) => {
-                    self.send(
-                        Selection { depth: 0, range: SelectedRange::Value(start, end) },
-                        line,
-                    )?;
-                    continue;
-                }
-                PassedValue::Long if self.steps.is_empty() => {
-                    protocol::leave_out(self.out, line)?;
-                    (self.at, self.line) = (start, line);
-                    self.pass(&mut IgnoredEvents, u64::MAX, |_, _| Ok(()))?
-                }
-                PassedValue::Long => {
-                    (self.at, self.line) = (start, line);
-                    self.select(line)?
-                }
-                other => other,
+        // Where the first line that is not JSON breaks.
+        let mut broken = None;
+        while self.reader.skip_space()? {
+            let start = self.reader.start();
+            let passed = if self.reader.may_begin()? {
+                self.value(start)?
+            } else {
+                PassedValue::Broken(start.at)
             };
-            match passed {
-                PassedValue::Whole(_) | PassedValue::Long => {}
-                PassedValue::Broken(at) => return protocol::break_off(self.out, at, self.line),
-                PassedValue::Stopped => return Ok(()),
-            }
+            let PassedValue::Broken(at) = passed else {
+                if passed == PassedValue::Stopped {
+                    return Ok(());
+                }
+                continue;
+            };
+            let line = self.reader.line;
+            broken.get_or_insert((at, line));
+            let lines = if self.passes_text { self.reader.recover(start)? } else { None };
+            let Some(lines) = lines else {
+                self.tell_bad()?;
+                return protocol::break_off(self.out, at, line);
+            };
+            let (first, count) = self.bad.unwrap_or((start.line, 0));
+            self.bad = Some((first, count + lines));
         }
-        Ok(())
+        match broken {
+            Some((at, line)) if self.reader.values == 0 => protocol::break_off(self.out, at, line),
+            _ => self.tell_bad(),
+        }
+    }
+
+    // Scans the value at `start`, and sends it or what the path selects of it.
+    fn value(&mut self, start: ValueStart) -> io::Result<PassedValue> {
+        let whole = if self.steps.is_empty() { MAX_VALUE_BYTES } else { LONG_VALUE_BYTES };
+        let line = start.line;
+        let passed = self.reader.pass(&mut IgnoredEvents, whole, |_, _| Ok(()))?;
+        match passed {
+            PassedValue::Whole(end) => {
+                let broken = self.reader.start();
+                if self.passes_text && !self.reader.is_value(start)? {
+                    self.reader.go_to(broken);
+                    return Ok(PassedValue::Broken(end));
+                }
+                self.tell_bad()?;
+                let range = SelectedRange::Value(start.at, end);
+                send(&self.reader, self.out, Selection { depth: 0, range }, line)?;
+            }
+            PassedValue::Long => {
+                self.tell_bad()?;
+                self.reader.values += 1;
+                self.reader.go_to(start);
+                let passed = if self.steps.is_empty() {
+                    protocol::leave_out(self.out, line)?;
+                    self.reader.pass(&mut IgnoredEvents, u64::MAX, |_, _| Ok(()))?
+                } else {
+                    self.select(line)?
+                };
+                // Parts of it were sent, so it is not left out.
+                self.passes_text &= !matches!(passed, PassedValue::Broken(_));
+                return Ok(passed);
+            }
+            PassedValue::Broken(_) | PassedValue::Stopped => {}
+        }
+        Ok(passed)
+    }
+
+    // Sends the number of lines that were passed over.
+    fn tell_bad(&mut self) -> io::Result<()> {
+        self.bad.take().map_or(Ok(()), |(line, lines)| protocol::pass_over(self.out, line, lines))
     }
 
     fn select(&mut self, line: u64) -> io::Result<PassedValue> {
         let mut select = PathSelector::new(self.steps);
-        self.pass(&mut select, u64::MAX, |sender, select| {
-            select.found.drain(..).try_for_each(|found| sender.send(found, line))
+        let Self { reader, out, .. } = self;
+        reader.pass(&mut select, u64::MAX, |reader, select| {
+            select.found.drain(..).try_for_each(|found| send(reader, *out, found, line))
         })
-    }
-
-    /// Scans the value at the current position, or gives up with `Long` if it has more than `most`
-    /// bytes. Calls `after` after each block.
-    fn pass<E: Events>(
-        &mut self,
-        events: &mut E,
-        most: u64,
-        mut after: impl FnMut(&mut Self, &mut E) -> io::Result<()>,
-    ) -> io::Result<PassedValue> {
-        let start = self.at;
-        let mut scanner = Scanner::default();
-        loop {
-            if (self.stop)() {
-                return Ok(PassedValue::Stopped);
-            }
-            let ended = self.is_at_end()?;
-            events.block(self.at);
-            let bytes = if ended { b"\n" } else { &self.block[self.inside()..] };
-            let stop = scanner.push(bytes, events);
-            let used = match stop {
-                ScanOutcome::More if ended => return Ok(PassedValue::Broken(self.at)),
-                ScanOutcome::More => bytes.len(),
-                ScanOutcome::Done(used) | ScanOutcome::Wrong(used) => used,
-            };
-            self.line += scan::newlines(&bytes[..used]);
-            self.at += if ended { 0 } else { used as u64 };
-            if matches!(stop, ScanOutcome::Wrong(_)) {
-                return Ok(PassedValue::Broken(self.at));
-            }
-            after(self, events)?;
-            match stop {
-                ScanOutcome::Done(_) if self.at - start > most => return Ok(PassedValue::Long),
-                ScanOutcome::Done(_) => return Ok(PassedValue::Whole(self.at)),
-                _ if self.at - start > most => return Ok(PassedValue::Long),
-                _ => {}
-            }
-        }
-    }
-
-    fn skip_space(&mut self) -> io::Result<bool> {
-        while !self.is_at_end()? {
-            if (self.stop)() {
-                return Ok(false);
-            }
-            let left = &self.block[self.inside()..];
-            let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-            let spaces = left.iter().take_while(|byte| space(byte)).count();
-            self.line += scan::newlines(&left[..spaces]);
-            let found = spaces < left.len();
-            self.at += spaces as u64;
-            if found {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    // Makes the next byte available in the block. Returns true if there is none.
-    fn is_at_end(&mut self) -> io::Result<bool> {
-        let inside = self.at.checked_sub(self.base).is_some_and(|at| at < self.block.len() as u64);
-        if !inside {
-            self.block.resize(READ_BYTES, 0);
-            let got = self.content.read_at(self.at, &mut self.block)?;
-            self.block.truncate(got);
-            self.base = self.at;
-        }
-        Ok(self.block.is_empty())
-    }
-
-    fn inside(&self) -> usize {
-        usize::try_from(self.at - self.base).unwrap_or(usize::MAX)
-    }
-
-    fn send(&mut self, Selection { depth, range }: Selection, line: u64) -> io::Result<()> {
-        let (start, end, around) = match range {
-            SelectedRange::Value(start, end) => (start, end, ["", ""]),
-            SelectedRange::Items(start, end) => (start, end, ["[", "]"]),
-            SelectedRange::Null => (0, 0, ["null", ""]),
-        };
-        if end - start > MAX_VALUE_BYTES {
-            return protocol::leave_out(self.out, line);
-        }
-        let [before, behind] = around;
-        let length = end - start + (before.len() + behind.len()) as u64;
-        protocol::announce(self.out, (depth, line), length)?;
-        self.out.write_all(before.as_bytes())?;
-        self.copy(start, end)?;
-        self.out.write_all(behind.as_bytes())
-    }
-
-    fn copy(&mut self, start: u64, end: u64) -> io::Result<()> {
-        let place = |at: u64| usize::try_from(at.checked_sub(self.base)?).ok();
-        let range = place(start).zip(place(end)).map(|(start, end)| start..end);
-        if let Some(bytes) = range.and_then(|range| self.block.get(range)) {
-            return self.out.write_all(bytes);
-        }
-        let mut at = start;
-        while at < end {
-            let most = usize::try_from(end - at).map_or(READ_BYTES, |left| left.min(READ_BYTES));
-            let bytes = self.content.bytes(at, most)?;
-            if bytes.is_empty() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            self.out.write_all(&bytes)?;
-            at += bytes.len() as u64;
-        }
-        Ok(())
     }
 }
 
-struct IgnoredEvents;
+fn send(
+    reader: &ValueReader<'_>,
+    out: &mut dyn Write,
+    Selection { depth, range }: Selection,
+    line: u64,
+) -> io::Result<()> {
+    let (start, end, around) = match range {
+        SelectedRange::Value(start, end) => (start, end, ["", ""]),
+        SelectedRange::Items(start, end) => (start, end, ["[", "]"]),
+        SelectedRange::Null => (0, 0, ["null", ""]),
+    };
+    if end - start > MAX_VALUE_BYTES {
+        return protocol::leave_out(out, line);
+    }
+    let [before, behind] = around;
+    let length = end - start + (before.len() + behind.len()) as u64;
+    protocol::announce(out, (depth, line), length)?;
+    out.write_all(before.as_bytes())?;
+    copy(reader, out, start, end)?;
+    out.write_all(behind.as_bytes())
+}
 
-impl Events for IgnoredEvents {}
+fn copy(reader: &ValueReader<'_>, out: &mut dyn Write, start: u64, end: u64) -> io::Result<()> {
+    if let Some(bytes) = reader.held(start, end) {
+        return out.write_all(bytes);
+    }
+    let mut at = start;
+    while at < end {
+        let most = usize::try_from(end - at).map_or(READ_BYTES, |left| left.min(READ_BYTES));
+        let bytes = reader.content().bytes(at, most)?;
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        out.write_all(&bytes)?;
+        at += bytes.len() as u64;
+    }
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {
@@ -257,7 +222,12 @@ mod tests {
     #[test]
     fn what_is_not_json_ends_it() {
         let broken = |offset, line| FilterInput::Broken { offset, line };
-        assert_eq!(feed(".", "[1]\n[2,\n 3}\n[4]", 1), [value(0, 1, "[1]"), broken(10, 3)]);
+        let bad = FilterInput::Bad { line: 2, lines: 2 };
+        assert_eq!(
+            feed(".", "[1]\n[2,\n 3}\n[4]", 1),
+            [value(0, 1, "[1]"), bad, value(0, 4, "[4]")]
+        );
+        assert_eq!(feed(".", "{\n\"a\":1\n}\n{\n\"b\" 2}", 1)[1], broken(16, 5));
         assert_eq!(feed(".", "plain text", 1), [broken(0, 1)]);
         assert_eq!(feed(".", "[1, 2", 1), [broken(5, 1)]);
         assert_eq!(feed(".", "-", 1), [broken(1, 1)]);

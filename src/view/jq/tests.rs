@@ -181,10 +181,10 @@ fn what_is_no_filter_says_so() {
 fn what_is_not_json_says_where() {
     let file = "/ctx/c7/artifacts/tool/9f3k.txt";
     let want = format!(
-        "# not JSON from line 1 on (byte 1): nothing was found before. What it is: {file}.summary\n"
+        "# not JSON from line 1 on (byte 2): nothing was found before. What it is: {file}.summary\n"
     );
     assert_eq!(text(".a", "[INFO] start\n"), want);
-    let want = "# not JSON from line 3 on (byte 18): what was found before follows\n1\n2\n";
+    let want = "# line 3 is not JSON, and left out\n1\n2\n";
     assert_eq!(text(".a", "{\"a\":1}\n {\"a\":2}\nthe end\n"), want);
     let cut = text("%2E", "{\"a\": 1");
     assert!(cut.starts_with("# not JSON from line 1 on (byte 7): nothing"), "{cut}");

@@ -111,6 +111,14 @@ impl ShapeOutline {
         }
     }
 
+    /// Returns a key that occurs more often than there are objects around it.
+    pub(super) fn repeated(&self) -> Option<String> {
+        let nodes = self.nodes.iter().filter(|node| !node.map);
+        let mut fields = nodes.flat_map(|node| node.fields.iter().map(move |field| (node, field)));
+        let (_, field) = fields.find(|(node, field)| self.nodes[field.node].seen > node.objects)?;
+        Some(clean::cleaned(&String::from_utf8_lossy(&field.key), SAMPLE_CHARS))
+    }
+
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < MAX_LEVELS => {

@@ -129,7 +129,7 @@ fn what_is_not_json_has_no_shape() {
 fn time_can_run_out() {
     let text = format!("[{}1]", "1234567,".repeat(200_000));
     let calls = Cell::new(0);
-    let expired = || calls.replace(calls.get() + 1) == 2;
+    let expired = || calls.replace(calls.get() + 1) == 4;
     let (body, rendered) = Fixture::new(text).render_until(&View::Shape, &expired).unwrap();
     let notice = rendered.notice.unwrap();
     assert!(!rendered.whole);

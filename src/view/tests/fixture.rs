@@ -15,8 +15,8 @@ use crate::catalog::CATALOG;
 use crate::{Derived, RenderCost, RenderError, Rendered, View, ViewDir, render, run_filter};
 use ctxfs_core::materialize::{analyze, strip_escapes};
 use ctxfs_core::model::{
-    Analysis, Earlier, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, Place,
-    Provenance, Record, Redactor, RelPath, Sections, Subject,
+    Analysis, Earlier, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, LooseJson,
+    Place, Provenance, Record, Redactor, RelPath, Sections, Subject,
 };
 use ctxfs_core::redact::SecretRules;
 
@@ -178,6 +178,7 @@ fn analysis(bytes: &[u8]) -> Analysis {
     let lines = text.split_inclusive('\n');
     let chars = |line: &str| line.trim_end_matches('\n').chars().count() as u64;
     Analysis {
+        loose: LooseJson::default(),
         bytes: bytes.len() as u64,
         chars: text.chars().count() as u64,
         lines: lines.clone().count() as u64,

@@ -35,6 +35,44 @@ fn view(artifact: &Path, filter: &str) -> String {
     text
 }
 
+/// Where jq reads a text as it is, the results are equal. Otherwise they are those of what is JSON in
+/// it, and the first line counts the rest.
+#[test]
+fn json_as_it_is_found() {
+    need("jq", "jq");
+    let mount = TestMount::new(Mode::Passthrough);
+    let cases: &[(&str, &str, &str)] = &[
+        ("\u{feff}{\"a\":1}\r\n", "\u{feff}{\"a\":1}\r\n", ""),
+        ("{\"a\":1}{\"a\":2} [3]", "{\"a\":1}{\"a\":2} [3]", ""),
+        ("{\n\"a\":1\n}\n{\n\"a\":2\n}\n", "{\"a\":1}{\"a\":2}", ""),
+        ("{\"a\":1,\"a\":2}", "{\"a\":1,\"a\":2}", ""),
+        ("[NaN, -0, 12]", "[null, -0, 12]", ""),
+        ("// c\n{\"a\": [1, 2,], /* d */}\n", "{\"a\": [1, 2]}", ""),
+        ("[\"\\ud800\", \"\\ud83d\\ude00\"]", "[\"\\ufffd\", \"\\ud83d\\ude00\"]", ""),
+        (
+            "INFO up\n{\n \"a\": 1\n}\nDone\n",
+            "{\"a\":1}",
+            "# 2 lines are not JSON, and left out; the first is line 1\n",
+        ),
+        (
+            "{\"a\":1}\n{\"a\":\n{\"a\":3}\n{\"a\":4}\n",
+            "{\"a\":1}{\"a\":3}{\"a\":4}",
+            "# line 2 is not JSON, and left out\n",
+        ),
+    ];
+    for (number, (found, plain, notice)) in cases.iter().enumerate() {
+        let path = mount.artifact("c7", &format!("{number}.txt"), found.as_bytes());
+        let file = mount.store().path().join("plain.json");
+        fs::write(&file, plain).unwrap();
+        let want = Command::new("jq").args(["-c", "."]).arg(&file).text();
+        assert_eq!(view(&path, "-c %2E"), format!("{notice}{want}"), "{found}");
+        let values = want.lines().count();
+        let shape = fs::read_to_string(path.with_extension("txt.shape")).unwrap();
+        assert!(values == 1 || shape.contains(&format!(" {values} values")), "{shape}");
+        assert!(shape.contains(notice), "{shape}");
+    }
+}
+
 #[test]
 fn it_prints_what_jq_prints() {
     need("jq", "jq");

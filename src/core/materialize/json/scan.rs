@@ -1,7 +1,11 @@
 //! A JSON scanner that accepts a value in pieces of any size.
 //!
-//! It accepts exactly the values of RFC 8259. Bytes above 0x7F in strings are not checked: the
-//! caller must ensure that they are UTF-8.
+//! It accepts the values of RFC 8259, and what programs write beside them: `NaN` and `Infinity`,
+//! comments, and commas before a closing bracket. [`Scanner::loose`] tells of these, and
+//! [`Scanner::strict`] accepts none of them. Bytes above 0x7F in strings are not checked: the caller
+//! must ensure that they are UTF-8.
+
+use crate::model::LooseJson;
 
 /// The reason why the scanner stopped. `More`: the bytes ended inside the value. `Done`: the value
 /// ended after this number of bytes. `Wrong`: the byte at this index cannot be JSON.
@@ -30,7 +34,21 @@ pub struct Scanner {
     // not empty.
     breaks: u64,
     newlines: u64,
-    one_line: bool,
+    is_strict: bool,
+    loose: LooseJson,
+    // The state around a comment.
+    outer: Option<OuterState>,
+}
+
+// A state between two tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OuterState {
+    Value,
+    ValueOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,12 +67,29 @@ enum ScannerState {
     Number(NumberState),
     // A word, the number of bytes already read, and its kind.
     Word(&'static [u8], usize, Scalar),
+    // After the first byte of a comment.
+    Slash,
+    LineComment,
+    // A block comment. True after a `*`.
+    BlockComment(bool),
 }
 
 impl Scanner {
-    // From now on, a newline inside a value is an error.
-    pub(super) fn one_line(&mut self) {
-        self.one_line = true;
+    /// Returns a scanner that accepts the values of RFC 8259 only.
+    pub fn strict() -> Self {
+        Self { is_strict: true, ..Self::default() }
+    }
+
+    /// Returns what the values so far have that is not in RFC 8259.
+    pub fn loose(&self) -> LooseJson {
+        self.loose
+    }
+
+    /// Returns true if there were only white space and whole comments since the last value.
+    pub fn is_between(&self) -> bool {
+        self.nesting.depth == 0
+            && (self.state == ScannerState::Value
+                || self.state == ScannerState::LineComment && self.outer == Some(OuterState::Value))
     }
 
     /// Returns the number of newlines inside values so far.
@@ -69,8 +104,8 @@ impl Scanner {
         self.breaks
     }
 
-    // Returns the number of keys, values and closing brackets so far.
-    pub(super) fn tokens(&self) -> u64 {
+    /// Returns the number of keys, values and closing brackets so far.
+    pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
@@ -111,6 +146,9 @@ impl Scanner {
                 ScannerState::Word(word, read, scalar) => {
                     self.word(bytes, (word, read, scalar), at, events)
                 }
+                ScannerState::Slash | ScannerState::LineComment | ScannerState::BlockComment(_) => {
+                    self.comment(bytes, at, events)
+                }
                 _ => self.structure(bytes, at, events),
             };
             let Some(step) = step else {
@@ -130,7 +168,6 @@ impl Scanner {
         let byte = bytes[at];
         match byte {
             b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
-            b'\n' if self.one_line => return None,
             b'\n' => {
                 self.newlines += 1;
                 events.newline();
@@ -140,12 +177,18 @@ impl Scanner {
                     events.colon();
                     self.state = ScannerState::Value;
                 }
+                _ if byte == b'/' => self.begin_comment()?,
                 ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
                 ScannerState::Key | ScannerState::KeyOrEnd if byte == b'"' => {
                     self.begin_text(true, events);
                 }
                 ScannerState::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
                 ScannerState::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
+                // Only a comma leads to a key, and to a value in an array.
+                ScannerState::Key if byte == b'}' => self.end_after_comma(byte, at, events)?,
+                ScannerState::Value if byte == b']' && !self.nesting.in_object => {
+                    self.end_after_comma(byte, at, events)?;
+                }
                 ScannerState::Value | ScannerState::ValueOrEnd => self.value(byte, at, events)?,
                 _ => return None,
             },
@@ -179,12 +222,19 @@ impl Scanner {
             b't' => ScannerState::Word(b"true", 1, Scalar::Bool),
             b'f' => ScannerState::Word(b"false", 1, Scalar::Bool),
             b'n' => ScannerState::Word(b"null", 1, Scalar::Null),
+            b'N' => self.loose_word(b"NaN", 1)?,
+            b'I' => self.loose_word(b"Infinity", 1)?,
             _ => return None,
         };
         if !matches!(byte, b'{' | b'[') {
             events.piece(&[byte]);
         }
         Some(())
+    }
+
+    fn loose_word(&mut self, word: &'static [u8], read: usize) -> Option<ScannerState> {
+        self.loose.numbers = true;
+        (!self.is_strict).then_some(ScannerState::Word(word, read, Scalar::Float))
     }
 
     #[inline]
@@ -212,6 +262,72 @@ impl Scanner {
         self.breaks += 1;
         self.state = if self.nesting.in_object { ScannerState::Key } else { ScannerState::Value };
         Some(())
+    }
+
+    fn end_after_comma<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
+        if self.is_strict || self.nesting.depth == 0 {
+            return None;
+        }
+        self.loose.commas = true;
+        self.breaks += 1;
+        self.end(byte, at, events)
+    }
+
+    fn begin_comment(&mut self) -> Option<()> {
+        let outer = match self.state {
+            _ if self.is_strict => return None,
+            ScannerState::Value => OuterState::Value,
+            ScannerState::ValueOrEnd => OuterState::ValueOrEnd,
+            ScannerState::Key => OuterState::Key,
+            ScannerState::KeyOrEnd => OuterState::KeyOrEnd,
+            ScannerState::Colon => OuterState::Colon,
+            ScannerState::CommaOrEnd => OuterState::CommaOrEnd,
+            _ => return None,
+        };
+        self.outer = Some(outer);
+        self.state = ScannerState::Slash;
+        Some(())
+    }
+
+    // Scans a comment up to its end or the end of `bytes`.
+    fn comment<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
+        let rest = &bytes[at..];
+        let (used, state) = match (self.state, rest[0]) {
+            (ScannerState::Slash, b'/') => (1, ScannerState::LineComment),
+            (ScannerState::Slash, b'*') => (1, ScannerState::BlockComment(false)),
+            (ScannerState::Slash, _) => return None,
+            (ScannerState::LineComment, b'\n') => (0, self.after_comment()),
+            (ScannerState::LineComment, _) => {
+                (memchr::memchr(b'\n', rest).unwrap_or(rest.len()), self.state)
+            }
+            (ScannerState::BlockComment(true), b'/') => (1, self.after_comment()),
+            (_, byte) => {
+                if byte == b'\n' {
+                    self.newlines += 1;
+                    events.newline();
+                }
+                (1, ScannerState::BlockComment(byte == b'*'))
+            }
+        };
+        if self.state == ScannerState::Slash {
+            self.loose.comments = true;
+            events.comment(b"/", false);
+        }
+        let ends = !matches!(state, ScannerState::LineComment | ScannerState::BlockComment(_));
+        events.comment(&rest[..used], ends);
+        self.state = state;
+        Some(used)
+    }
+
+    fn after_comment(&mut self) -> ScannerState {
+        match self.outer.take() {
+            None | Some(OuterState::Value) => ScannerState::Value,
+            Some(OuterState::ValueOrEnd) => ScannerState::ValueOrEnd,
+            Some(OuterState::Key) => ScannerState::Key,
+            Some(OuterState::KeyOrEnd) => ScannerState::KeyOrEnd,
+            Some(OuterState::Colon) => ScannerState::Colon,
+            Some(OuterState::CommaOrEnd) => ScannerState::CommaOrEnd,
+        }
     }
 
     #[inline]
@@ -355,6 +471,10 @@ impl Scanner {
         mut number: NumberState,
         events: &mut E,
     ) -> Option<usize> {
+        if number == NumberState::Minus && bytes[at] == b'I' {
+            self.state = self.loose_word(b"-Infinity", 1)?;
+            return Some(0);
+        }
         let mut read = 0;
         while let Some(next) = bytes.get(at + read).and_then(|byte| number.next(*byte)) {
             number = next;
@@ -546,6 +666,11 @@ pub trait Events {
     /// A colon.
     #[inline]
     fn colon(&mut self) {}
+
+    /// Bytes of a comment as written, without the newline after a `//` comment. `ends` is true for
+    /// its last piece.
+    #[inline]
+    fn comment(&mut self, _bytes: &[u8], _ends: bool) {}
 
     /// Bytes of a key, a string, a number or a word as written, including quotes. A token may be
     /// passed in several pieces.

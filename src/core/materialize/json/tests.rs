@@ -255,12 +255,71 @@ fn broken_json_has_a_position() {
     }
 }
 
+/// Returns the kind of a text, and what it has that is not in RFC 8259, for every cut of the stream.
+fn loose(text: &str) -> (JsonKind, LooseJson) {
+    let mut found = Vec::new();
+    for step in 1..=text.len() {
+        let mut detector = JsonDetector::<Shape>::default();
+        for (index, part) in text.as_bytes().chunks(step).enumerate() {
+            detector.push(part, (index * step) as u64, 0, None);
+        }
+        found.push((detector.kind(text.len() as u64, 1), detector.loose()));
+    }
+    assert!(found.iter().all(|other| *other == found[0]), "{text}");
+    found[0]
+}
+
 #[test]
-fn values_of_several_lines_are_not_json_lines() {
-    let value = "{\n \"name\": \"a value long enough to tell\",\n \"other\": [1, 2, 3, 4, 5, 6]}\n";
-    let twice = format!("{value}{value}");
-    let offset = value.len() as u64;
-    assert_eq!(detect(twice.as_bytes()), Json::Broken { offset, line: 4 });
+fn what_is_not_in_the_standard_is_told() {
+    let none = LooseJson::default();
+    let (document, two) = (JsonKind::Document, JsonKind::Lines { documents: 2 });
+    let joined = LooseJson { joined: true, ..none };
+    let comments = LooseJson { comments: true, ..none };
+    let commas = LooseJson { commas: true, ..none };
+    let cases = [
+        ("[1]", document, none),
+        ("{\"a\":1}\n{\"a\":2}\n", two, none),
+        ("\u{feff}[1]", document, LooseJson { mark: true, ..none }),
+        ("[NaN,-Infinity,Infinity,-1]", document, LooseJson { numbers: true, ..none }),
+        ("[1,2,]", document, commas),
+        ("{\"a\":[[],],}", document, commas),
+        ("// a\n{/* b */\"a\"/*c*/:/**/1//d\n,\"b\":2}\n// e", document, comments),
+        ("{\"a\":1}{\"a\":2}", two, joined),
+        ("{\n\"a\":1\n}\n[2]\n", two, joined),
+        ("{\"a\":1} // x\n{\"a\":2}\n", two, comments),
+    ];
+    for (text, kind, what) in cases {
+        assert_eq!(loose(text), (kind, what), "{text}");
+    }
+    for text in [
+        "[,]",
+        "{,}",
+        "[1,,]",
+        "[-NaN]",
+        "[Nan]",
+        "[INFO]",
+        "[1 / 2]",
+        "// only\n",
+        "/* open",
+        "[]]",
+        "\u{feff}\u{feff}[1]",
+        "[1]\u{feff}",
+        "{\"a\":,}",
+        "[1] // a\nb",
+    ] {
+        assert_eq!(loose(text).0, JsonKind::No, "{text}");
+    }
+    let mut strict = Scanner::strict();
+    for text in ["[1,]", "[NaN]", "[-Infinity]", "[/**/1]"] {
+        assert!(matches!(
+            strict.push(text.as_bytes(), &mut Shape::default()),
+            ScanOutcome::Wrong(_)
+        ));
+        strict = Scanner::strict();
+    }
+    let all = LooseJson { mark: true, numbers: true, comments: true, commas: true, joined: true };
+    let words = "with a byte order mark, NaN or Infinity, comments and trailing commas";
+    assert_eq!(all.words().as_deref(), Some(words));
 }
 
 #[test]
@@ -325,7 +384,10 @@ proptest::proptest! {
     #[test]
     fn agrees_with_serde(text in "[\\[{]([\\[\\]{},:\" \\n]|\"[a\\\\u0-9]{0,6}\"|-?[0-9]{1,3}(\\.[0-9])?(e[+-]?1)?|true|null){0,12}[\\]}]") {
         let valid = serde_json::from_str::<serde_json::Value>(&text).is_ok();
-        let found = matches!(detect(text.as_bytes()), Json::Document { .. });
+        let mut detector = JsonDetector::<Shape>::default();
+        detector.push(text.as_bytes(), 0, 0, None);
+        let is_document = detector.kind(text.len() as u64, 1) == JsonKind::Document;
+        let found = is_document && detector.loose().is_empty();
         proptest::prop_assert_eq!(found, valid, "{}", text);
     }
 }
