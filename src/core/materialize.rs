@@ -7,7 +7,7 @@
 //!
 //! | module | finds |
 //! |---|---|
-//! | `text` | characters, invalid UTF-8, NUL bytes, lines and the longest line |
+//! | `text` | characters, invalid UTF-8, lines and the longest line |
 //! | `magic` | known binary formats, MIME type |
 //! | [`tokens`] | an estimate of language-model tokens |
 //! | [`json`] | JSON, JSON Lines, and their shape |
@@ -15,8 +15,10 @@
 //! | `repeated` | lines that are repeated often, and lines unlike any other |
 //! | `prose` | passages of prose in an output that has little prose |
 //! | `sections` | the sections of the output |
+//! | `reading` | how the bytes are read as text, and that text, as input of the other modules |
 //! | `terminal` | output for a terminal, and progress that overwrites itself |
-//! | `plain`, `plain_text` | the text of a terminal log, as input of the other modules |
+//! | `plain` | the text of a terminal log |
+//! | `plain_text` | the text as a `Content` |
 //!
 //! `ByteBlock` finds the positions of newlines once for all machines.
 
@@ -30,6 +32,7 @@ mod pattern;
 mod plain;
 mod plain_text;
 mod prose;
+mod reading;
 mod repeated;
 mod sections;
 mod terminal;
@@ -56,8 +59,9 @@ use crate::parallel::{self, Task};
 pub use crate::materialize::failure::{COMPARISON, ErrorMatch, SIDE, bare, error_lines};
 pub use crate::materialize::likeness::{LikenessHasher, exact};
 pub use crate::materialize::pattern::Pattern;
-pub use crate::materialize::plain::{strip_escapes, text_ranges};
+pub use crate::materialize::plain::{TextPart, strip_escapes, text_parts};
 pub use crate::materialize::plain_text::{Checkpoints, PlainText};
+pub use crate::materialize::reading::{decode, reading};
 pub use crate::materialize::terminal::escape_length;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
@@ -71,7 +75,7 @@ const SCANNED_BYTES: usize = 128 << 10;
 // block take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
 
-/// [`is_binary`] and [`is_for_terminal`] examine only this many bytes at the start of content.
+/// [`reading`] examines only this many bytes at the start of content.
 pub const SNIFFED: usize = 64 << 10;
 
 /// Analyses one stream.
@@ -82,9 +86,10 @@ pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
     is_of_log: bool,
-    // The first bytes, until it is decided whether the stream was made for a terminal.
+    // The first bytes, which are not analysed until they decide how the stream is read.
     start: Option<Vec<u8>>,
-    // Present if the stream was made for a terminal.
+    is_binary: bool,
+    // Present if the text is not the bytes as they are.
     extractor: Option<Box<TextExtractor>>,
     facts: TextFacts,
     failures: FailureDetector,
@@ -93,15 +98,15 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Returns an analyzer for output that is not known to be a terminal log. If the first
-    /// [`SNIFFED`] bytes show that the output was made for a terminal, it is analysed as a terminal
-    /// log.
+    /// Returns an analyzer for output that is not known to be a terminal log. The first [`SNIFFED`]
+    /// bytes decide how it is read as text, and whether it was made for a terminal.
     pub fn new() -> Self {
         Self {
             seen: 0,
             digest: blake3::Hasher::new(),
             is_of_log: false,
             start: Some(Vec::new()),
+            is_binary: false,
             extractor: None,
             facts: TextFacts::default(),
             failures: FailureDetector::default(),
@@ -113,7 +118,7 @@ impl Analyzer {
     /// Returns an analyzer for the log of a terminal. The size and the digest describe the bytes of
     /// the log. All other facts describe the text without escape sequences.
     pub fn of_log() -> Self {
-        Self { is_of_log: true, start: None, extractor: Some(Box::default()), ..Self::new() }
+        Self { is_of_log: true, ..Self::new() }
     }
 
     /// Returns true if this analyzer was created by [`of_log`](Self::of_log).
@@ -121,10 +126,15 @@ impl Analyzer {
         self.is_of_log
     }
 
-    /// Returns the checkpoints of the log that was pushed so far. There are none for output that
-    /// was not made for a terminal.
+    /// Returns the checkpoints of the bytes that were pushed so far, if they are decoded.
     pub fn checkpoints(&self) -> Checkpoints {
-        self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
+        match (&self.extractor, &self.start) {
+            (Some(extractor), _) => extractor.checkpoints(),
+            (None, Some(start)) => {
+                Checkpoints::none(reading(start, self.is_of_log).unwrap_or_default())
+            }
+            (None, None) => Checkpoints::default(),
+        }
     }
 
     /// Takes the next bytes of the stream.
@@ -140,19 +150,25 @@ impl Analyzer {
     /// Returns the facts about the bytes that were pushed so far. More bytes may be pushed
     /// afterwards.
     pub fn finish(&self) -> Analysis {
-        match self.extractor.as_ref().map(|extractor| extractor.stripper.tail()) {
-            Some(tail) if !tail.is_empty() => {
-                let mut ended = self.clone();
-                ended.push_text(&tail);
-                ended.report()
-            }
-            _ => self.report(),
+        let mut rest = Vec::new();
+        if let Some(extractor) = &self.extractor {
+            extractor.finish(&mut rest);
         }
+        if self.start.is_none() && rest.is_empty() {
+            return self.report();
+        }
+        let mut ended = self.clone();
+        if ended.start.is_some() {
+            ended.decide();
+            return ended.finish();
+        }
+        ended.push_text(&rest);
+        ended.report()
     }
 
     fn report(&self) -> Analysis {
         let Self { facts, failures, forms, .. } = self;
-        let encoding = facts.encoding();
+        let encoding = if self.is_binary { Encoding::Binary } else { facts.encoding() };
         let lines = facts.lines.count();
         let (json, trouble) = facts.json.finish(facts.read, lines);
         let is_text = encoding != Encoding::Binary;
@@ -174,35 +190,43 @@ impl Analyzer {
             statuses: if is_text { forms.sections.statuses(lines) } else { Vec::new() },
             sections: if is_text { forms.sections.finish(lines) } else { Sections::default() },
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
+            reading: self.extractor.as_ref().map(|it| it.reading()).unwrap_or_default(),
+            charset: self.charset(),
+            overdrawn: self.extractor.as_ref().map_or(0, |it| it.decoder.overdrawn()),
             shortcuts: None,
             version: Analysis::VERSION,
         }
     }
 
+    // Returns the name of the character set of the bytes, unless that is plain UTF-8.
+    fn charset(&self) -> Option<String> {
+        let reading = self.extractor.as_ref().map(|it| it.reading()).unwrap_or_default();
+        let decoded = reading.charset.name();
+        let named = decoded.or_else(|| self.facts.charset()).filter(|_| !self.is_binary);
+        named.map(str::to_owned)
+    }
+
     fn push_block(&mut self, block: &[u8]) {
         self.digest.update(block);
         self.seen += block.len() as u64;
-        if self.start.is_some() {
-            self.look_for_terminal(block);
+        let Some(start) = &mut self.start else { return self.push_raw(block) };
+        let (head, rest) = block.split_at(block.len().min(SNIFFED - start.len()));
+        start.extend_from_slice(head);
+        if start.len() == SNIFFED {
+            self.decide();
+            self.push_raw(rest);
         }
-        self.push_raw(block);
     }
 
-    /// Appends `block`, which is not analysed yet, to the recorded first bytes of the stream. If
-    /// these first bytes show that the stream was made for a terminal, analyses the bytes before
-    /// `block` again, as a terminal log.
-    fn look_for_terminal(&mut self, block: &[u8]) {
-        let Some(mut start) = self.start.take() else { return };
-        let before = start.len();
-        start.extend_from_slice(&block[..block.len().min(SNIFFED - before)]);
-        if is_for_terminal(&start) {
-            let (seen, digest) = (self.seen, self.digest.clone());
-            let extractor = Some(Box::default());
-            *self = Self { seen, digest, start: None, extractor, ..Self::new() };
-            self.push_raw(&start[..before]);
-        } else if start.len() < SNIFFED {
-            self.start = Some(start);
+    // Decides by the first bytes how the stream is read, and analyses them.
+    fn decide(&mut self) {
+        let Some(start) = self.start.take() else { return };
+        match reading(&start, self.is_of_log) {
+            None => self.is_binary = true,
+            Some(reading) if reading.is_plain() => {}
+            Some(reading) => self.extractor = Some(Box::new(TextExtractor::new(reading))),
         }
+        self.push_raw(&start);
     }
 
     fn push_raw(&mut self, block: &[u8]) {
@@ -302,18 +326,9 @@ pub fn token_count(text: &[u8]) -> u64 {
     tokens.count()
 }
 
-/// Returns true if content that begins with `bytes` was made for a terminal. This is the case if
-/// the first [`SNIFFED`] bytes contain escape sequences, or progress that overwrites itself.
-/// [`Analyzer`] uses the same rule.
-pub fn is_for_terminal(bytes: &[u8]) -> bool {
-    terminal::is_for_terminal(&bytes[..bytes.len().min(SNIFFED)])
-}
-
-/// Returns true if content that begins with `bytes` is binary. Examines only the first [`SNIFFED`]
-/// bytes. For these bytes, the result agrees with [`analyze`], at a fraction of the cost.
+/// Returns true if content that begins with `bytes` is binary; see [`reading`].
 pub fn is_binary(bytes: &[u8]) -> bool {
-    let start = &bytes[..bytes.len().min(SNIFFED)];
-    memchr::memchr(0, start).is_some() || magic::begins_binary(start)
+    reading(bytes, false).is_none()
 }
 
 // The analysers that examine the text as a whole.
@@ -342,10 +357,16 @@ impl TextFacts {
         self.read += bytes.len() as u64;
     }
 
+    // Returns the name of the character set of text that is not decoded.
+    fn charset(&self) -> Option<&'static str> {
+        match self.encoding() {
+            Encoding::Broken => self.text.code_page(),
+            _ => self.magic.has_mark().then_some("UTF-8 with byte order mark"),
+        }
+    }
+
     fn encoding(&self) -> Encoding {
-        if self.text.has_nul() || self.magic.is_binary() {
-            Encoding::Binary
-        } else if self.text.is_broken() {
+        if self.text.is_broken() {
             Encoding::Broken
         } else if self.text.is_ascii() {
             Encoding::Ascii

@@ -7,6 +7,7 @@ mod hosts;
 mod limits;
 mod name;
 mod place;
+mod reading;
 mod record;
 mod since;
 pub mod text;
@@ -33,6 +34,7 @@ pub use crate::model::name::{
     with_digits, without_digits,
 };
 pub use crate::model::place::{ContextRef, Place, Root, handle, readings, shell_word};
+pub use crate::model::reading::{Charset, LineEnd, Reading};
 pub use crate::model::record::{
     ArtifactState, Far, LocalFile, Owner, Provenance, Record, Removal, Stage, ViewSizes,
 };

@@ -7,8 +7,8 @@ use crate::{
     AnalysisGoal, AnalysisSoFar, ByteState, DoorFile, Engine, FileId, FileRef, Identity, Result,
     RewriteCount, STEP, Snapshot, Source, SourceState,
 };
-use ctxfs_core::materialize::{Analyzer, SNIFFED, is_for_terminal};
-use ctxfs_core::model::{Analysis, Component, Record};
+use ctxfs_core::materialize::{Analyzer, SNIFFED, reading};
+use ctxfs_core::model::{Analysis, Component, Reading, Record};
 use ctxfs_store::Stat;
 
 /// An open file to analyse. Without a `record`, no recorded analysis is used.
@@ -52,9 +52,9 @@ impl Snapshot {
         self.to_analyse(engine).analyse(goal, expired).map(drop)
     }
 
-    /// Returns true if views show the text of the file without escape sequences.
-    pub(crate) fn is_for_terminal(&self) -> Result<bool> {
-        Ok(self.at.1.is_terminal() || begins_for_terminal(self.file.as_ref())?)
+    /// Returns how the bytes of the file are read as text, or `None` if they are binary.
+    pub(crate) fn reading(&self) -> Result<Option<Reading>> {
+        reading_of(self.file.as_ref(), self.at.1.is_terminal())
     }
 
     fn to_analyse<'a>(&'a self, engine: &'a Engine) -> Analysed<'a> {
@@ -131,9 +131,12 @@ impl<'a> Analysed<'a> {
             return Ok(None);
         };
         // The analysis may have been made before a rename.
-        let has_text = analysis.plain.is_some();
-        let is_text = self.is_log || (has_text && begins_for_terminal(self.file)?);
-        Ok((has_text == is_text).then_some(analysis))
+        let strips = analysis.text_reading().strips;
+        let is_same = match self.is_log {
+            true => strips || analysis.is_binary(),
+            false => !strips || reading_of(self.file, false)?.is_some_and(|it| it.strips),
+        };
+        Ok(is_same.then_some(analysis))
     }
 
     /// Analyses at least the first `goal` bytes. Returns the analysis of the bytes read, and true
@@ -189,10 +192,10 @@ impl ByteState {
     }
 }
 
-fn begins_for_terminal(file: FileRef<'_>) -> Result<bool> {
+fn reading_of(file: FileRef<'_>, is_log: bool) -> Result<Option<Reading>> {
     let mut start = vec![0; SNIFFED];
     let count = file.read_at(0, &mut start)?;
-    Ok(is_for_terminal(&start[..count]))
+    Ok(reading(&start[..count], is_log))
 }
 
 /// Returns the analysis in the manifest if it is still valid. It is valid for sealed bytes, and for

@@ -11,7 +11,7 @@ use crate::{
     Engine, EngineError, FileContent, FileId, LineCount, LineWindow, QUICK_INPUT, Result, Snapshot,
     Source, Tree, search, show,
 };
-use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};
 use ctxfs_view::{CorpusQuery, Derived, JsonMembers, JsonNode, View, ViewDir, json_members};
 
@@ -20,13 +20,15 @@ const NEAR: u64 = 16 << 20;
 
 /// A file at one moment, opened for a person.
 ///
-/// Offsets and sizes refer to the stored bytes. A method that takes `expired` stops once `expired`
-/// returns true, and returns the result so far.
+/// Lines, rows and their offsets refer to the bytes, or to their text if these are decoded or end
+/// lines in another way. They are those of the log of a terminal, not of its text. A method that
+/// takes `expired` stops once `expired` returns true, and returns the result so far.
 pub struct Look {
     engine: Arc<Engine>,
     source: Source,
     snapshot: Snapshot,
     index: Arc<LineIndex>,
+    text: Box<dyn Content>,
 }
 
 /// Facts about a file, with secrets masked.
@@ -88,9 +90,14 @@ impl Look {
         let snapshot = source.snapshot(engine)?;
         let index = engine.line_indexes.get(&FileId::of(&snapshot.stat)).unwrap_or_default();
         engine.line_indexes.insert(FileId::of(&snapshot.stat), Arc::clone(&index));
-        let look = Self { engine: Arc::clone(engine), source, snapshot, index };
-        look.index.meet(&look.snapshot.stat, &look.raw())?;
-        Ok(look)
+        let text = text_of(&snapshot)?;
+        index.meet(&snapshot.stat, &*text)?;
+        Ok(Self { engine: Arc::clone(engine), source, snapshot, index, text })
+    }
+
+    /// Returns the length of what lines and rows are taken from.
+    pub fn text_size(&self) -> u64 {
+        self.text.len()
     }
 
     pub fn size(&self) -> u64 {
@@ -131,21 +138,21 @@ impl Look {
     }
 
     pub fn bytes(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
-        self.masked(|content| content.bytes(offset, most))
+        self.masked(&self.raw(), |content| content.bytes(offset, most))
     }
 
     /// Returns the rows starting at `offset`, which must be the start of a row.
     pub fn rows_from(&self, offset: u64) -> io::Result<LineWindow> {
-        self.masked(|content| lines::forward(content, offset))
+        self.masked(&*self.text, |content| lines::forward(content, offset))
     }
 
     /// Returns the last rows before `offset`, which must be the start of a row or the file's end.
     pub fn rows_before(&self, offset: u64) -> io::Result<LineWindow> {
-        self.masked(|content| lines::backward(content, offset))
+        self.masked(&*self.text, |content| lines::backward(content, offset))
     }
 
     pub fn row_start(&self, offset: u64) -> io::Result<u64> {
-        lines::row_start(&self.raw(), offset)
+        lines::row_start(&*self.text, offset)
     }
 
     /// Returns the part of the file whose lines are counted.
@@ -154,15 +161,14 @@ impl Look {
     }
 
     pub fn is_counted(&self) -> bool {
-        self.counted().bytes >= self.size()
+        self.counted().bytes >= self.text_size()
     }
 
     /// Counts lines until all are counted or `expired` returns true.
     pub fn count_on(&self, expired: &dyn Fn() -> bool) -> io::Result<LineCount> {
-        let raw = self.raw();
         loop {
             let before = self.counted();
-            if before.bytes >= raw.len() || expired() || self.index.step(&raw)? == before {
+            if self.is_counted() || expired() || self.index.step(&*self.text)? == before {
                 return Ok(before);
             }
         }
@@ -171,7 +177,7 @@ impl Look {
     /// Returns the offset of `line`, counted from 1. `None` if the lines before it are not counted
     /// yet. The line after the last line has the offset of the end.
     pub fn line_offset(&self, line: u64) -> io::Result<Option<u64>> {
-        self.index.offset_of(&self.raw(), line)
+        self.index.offset_of(&*self.text, line)
     }
 
     /// Returns the offset of `line` without counting lines. `None` if the analysis does not cover
@@ -199,7 +205,7 @@ impl Look {
     /// Returns the number of the line that contains the byte at `offset`. `None` if the bytes
     /// before it are not counted yet.
     pub fn line_at(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.index.line_at(&self.raw(), offset)
+        self.index.line_at(&*self.text, offset)
     }
 
     /// Renders a view into memory.
@@ -228,18 +234,27 @@ impl Look {
     }
 
     pub fn json(&self, node: &JsonNode, expired: &dyn Fn() -> bool) -> io::Result<JsonMembers> {
-        self.masked(|content| json_members(content, node, expired))
+        self.masked(&*self.text, |content| json_members(content, node, expired))
     }
 
-    fn masked<T>(&self, read: impl FnOnce(&dyn Content) -> T) -> T {
-        let raw = self.raw();
-        let masked = self.engine.secrets.masked(&raw);
-        read(masked.as_ref().map_or(&raw, |masked| masked as &dyn Content))
+    fn masked<T>(&self, content: &dyn Content, read: impl FnOnce(&dyn Content) -> T) -> T {
+        let masked = self.engine.secrets.masked(content);
+        read(masked.as_ref().map_or(content, |masked| masked as &dyn Content))
     }
 
     fn raw(&self) -> FileContent {
         self.snapshot.file.content(self.snapshot.length)
     }
+}
+
+fn text_of(snapshot: &Snapshot) -> Result<Box<dyn Content>> {
+    let raw = snapshot.file.content(snapshot.length);
+    let reading = snapshot.reading()?.filter(|reading| !reading.strips).unwrap_or_default();
+    if reading.is_plain() {
+        return Ok(Box::new(raw));
+    }
+    let (checkpoints, _) = Checkpoints::of(&raw, reading, &|| false)?;
+    Ok(Box::new(PlainText::new(raw, checkpoints)?))
 }
 
 impl std::fmt::Debug for Look {

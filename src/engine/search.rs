@@ -13,7 +13,7 @@ use crate::{
     Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, ReadLimit, Reader,
     RemoteFile, Result, SourceDir, Timed, Version, ViewText,
 };
-use ctxfs_core::materialize::{Checkpoints, PlainText, is_for_terminal, strip_escapes};
+use ctxfs_core::materialize::{Checkpoints, PlainText, decode, reading};
 use ctxfs_core::model::{Component, Place, RelPath, Root};
 use ctxfs_store::{Artifacts, read_full_at, stat_file};
 use ctxfs_view::{Corpus, CorpusQuery, Directory, Loaded, Rendered};
@@ -207,22 +207,26 @@ impl Corpus for SearchedArtifacts<'_> {
             return Ok(Loaded::Closed);
         }
         let (settled, count) = self.load_start(&file, buffer)?;
-        let is_text = self.is_log(number) || is_for_terminal(&buffer[..count]);
+        let Some(reading) = reading(&buffer[..count], self.is_log(number)) else {
+            return Ok(Loaded::Binary);
+        };
         if count < buffer.len() {
-            let text = if is_text {
-                strip_escapes(&buffer[..count])
-            } else {
+            if reading.is_plain() {
                 return Ok(Loaded::Whole(count));
+            }
+            let text = decode(&buffer[..count], reading);
+            let Some(whole) = buffer.get_mut(..text.len()) else {
+                return Ok(Loaded::Opened(Box::new(text)));
             };
-            buffer[..text.len()].copy_from_slice(&text);
+            whole.copy_from_slice(&text);
             return Ok(Loaded::Whole(text.len()));
         }
         let length = settled.map_or_else(|| file.as_ref().stat().map(|stat| stat.size), Ok)?;
         let artifact = Timed::new(file.content(length), &self.limit);
-        if !is_text {
+        if reading.is_plain() {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }
-        let (marks, _) = Checkpoints::of(&artifact, &|| false)?;
+        let (marks, _) = Checkpoints::of(&artifact, reading, &|| false)?;
         Ok(Loaded::Opened(Box::new(PlainText::new(artifact, marks)?)))
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{
-    Analysis, Content, Errors, Record, Sections, Subject, ViewSizes, counted_tool,
+    Analysis, Content, Errors, Reading, Record, Sections, Subject, ViewSizes, counted_tool,
 };
 use ctxfs_store::{CacheKey, Stat, provenance_of, stat_file};
 use ctxfs_view::{RenderError, Rendered, View};
@@ -263,9 +263,9 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     Ok(FileFacts::new(limits, &file.provenance()?, record.clone(), place.clone()))
 }
 
-/// Returns the content of a view's subject, with as much of its analysis as the view needs. For a
-/// file that was made for a terminal, the content is its text without escape sequences, or its raw
-/// bytes if time runs out before the analysis that the view needs is complete.
+/// Returns the content of a view's subject, with as much of its analysis as the view needs. The
+/// content is the text of the file, or its raw bytes if time runs out before the analysis that the
+/// view needs is complete.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
@@ -311,9 +311,8 @@ fn needed_analysis(
     snapshot.analysis(engine, expired)
 }
 
-/// Returns the text of `raw` without escape sequences, as far as `raw` is analysed. Replaces
-/// `known` by the analysis of that text. Returns `None` if the bytes have no escape sequences, so
-/// that they can be shown as they are.
+/// Returns the text of `raw`, as far as `raw` is analysed. Replaces `known` by the analysis of that
+/// text. Returns `None` if the text is the bytes as they are.
 fn plain_text(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -323,7 +322,8 @@ fn plain_text(
 ) -> Result<Option<PlainText<Timed<FileContent>>>> {
     let (snapshot, bytes) = (&shown.snapshot, known.analysis.bytes);
     let tracker = &snapshot.source.state().tracker;
-    if bytes == raw.len() && !known.analysis.has_escapes() {
+    let reading = known.analysis.text_reading();
+    if bytes == raw.len() && !known.analysis.is_decoded() {
         return Ok(None);
     }
     let raw = raw.file().content(bytes);
@@ -336,7 +336,8 @@ fn plain_text(
         // text is computed without them.
         snapshot.analyse(engine, bytes, expired)?;
     }
-    let text = PlainText::new(Timed::new(raw, limit), tracker.read(Analyzer::checkpoints))?;
+    let checkpoints = tracker.read(Analyzer::checkpoints).of_reading(reading);
+    let text = PlainText::new(Timed::new(raw, limit), checkpoints)?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
 }
@@ -353,7 +354,8 @@ fn text_at_places(
     let shortcuts = analysis.shortcuts.as_ref().filter(|_| is_part && is_whole)?;
     let places = Some(&shortcuts.places).filter(|places| !places.is_empty())?;
     let raw = Timed::new(raw.clone(), limit);
-    Some(PlainText::of_length(raw, Checkpoints::at(places), analysis.plain?))
+    let checkpoints = Checkpoints::at(places, analysis.text_reading());
+    Some(PlainText::of_length(raw, checkpoints, analysis.plain?))
 }
 
 /// Writes a view of a file. If its text can be kept, continues past the deadline.
@@ -449,10 +451,11 @@ pub(crate) fn show_view_of_view(
 }
 
 /// Returns the analysis of the beginning of a file, for a view that shows the raw bytes. Omits
-/// positions, because they refer to the text without escape sequences.
+/// positions, because they refer to the text.
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,
+        reading: Reading::default(),
         shortcuts: None,
         errors: Errors::default(),
         trouble: Vec::new(),

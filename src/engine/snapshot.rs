@@ -126,11 +126,10 @@ impl Source {
         };
     }
 
-    /// Returns the length that is divided into pages. This is the length of the file, or of its
-    /// text without escape sequences.
+    /// Returns the length that is divided into pages. This is the length of the text of the file.
     pub fn text_length(&self, engine: &Engine) -> Result<u64> {
         let snapshot = self.snapshot(engine)?;
-        if !snapshot.is_for_terminal()? {
+        if snapshot.reading()?.is_none_or(|reading| reading.is_plain()) {
             return Ok(snapshot.stat.size);
         }
         let expired = crate::deadline::deadline(engine.options.view_deadline);

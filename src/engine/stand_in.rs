@@ -80,16 +80,17 @@ pub struct StoredOutput {
 }
 
 impl ShownOutput {
-    /// Returns the output as stand-ins show it under `redaction`. If a log has escape sequences,
-    /// reads it to its end.
+    /// Returns the output as stand-ins show it under `redaction`. If its text is not the bytes as
+    /// they are, reads it to its end.
     pub fn new(output: OutputParts, redaction: Option<&Redaction>) -> io::Result<Self> {
         let OutputParts { content, analysis, record, place, limits } = output;
         let facts = FileFacts { record, place, limits, same_name: Vec::new() };
         let secrets = Secrets(redaction.cloned());
         let is_counted = analysis.bytes == content.len();
         let chars = if is_counted { analysis.chars } else { content.len() };
-        let (shown, analysis): (Box<dyn Content>, _) = if analysis.has_escapes() {
-            let (checkpoints, _) = Checkpoints::of(&content, &|| false)?;
+        let (shown, analysis): (Box<dyn Content>, _) = if analysis.is_decoded() {
+            let reading = analysis.text_reading();
+            let (checkpoints, _) = Checkpoints::of(&content, reading, &|| false)?;
             let text = PlainText::new(content.clone(), checkpoints)?;
             (Box::new(text), Arc::new(analysis.of_text()))
         } else {

@@ -474,25 +474,8 @@ fn render_unmarked(
         Shows::Lines | Shows::Text if subject.analysis.is_binary() => {
             Ok(Rendered::noted(binary_notice(subject)))
         }
-        Shows::Lines => text_only(subject, out, |out| view.write(subject, expired, out)),
-        Shows::Facts | Shows::Text => view.write(subject, expired, out),
+        Shows::Facts | Shows::Lines | Shows::Text => view.write(subject, expired, out),
     }
-}
-
-/// Writes lines. If they contain a NUL byte, returns the notice about binary content instead. The
-/// analysis cannot detect the NUL byte, because it may not have reached these lines.
-fn text_only(
-    subject: &Subject<'_>,
-    out: &mut dyn Write,
-    lines: impl FnOnce(&mut dyn Write) -> Result<Rendered, RenderError>,
-) -> Result<Rendered, RenderError> {
-    let mut text = Vec::new();
-    let rendered = lines(&mut text)?;
-    if memchr::memchr(0, &text).is_some() {
-        return Ok(Rendered::noted(binary_notice(subject)));
-    }
-    out.write_all(&text)?;
-    Ok(rendered)
 }
 
 fn binary_notice(subject: &Subject<'_>) -> String {

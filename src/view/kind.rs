@@ -1,7 +1,7 @@
 //! The type of an output, in words.
 
 use crate::number::{counted, grouped};
-use ctxfs_core::model::{Analysis, Encoding, Json};
+use ctxfs_core::model::{Analysis, Encoding, Json, LineEnd};
 
 // Returns the type of an output: `text`, `JSON`, `text/html`, `image/png`.
 pub(super) fn brief(analysis: &Analysis) -> &str {
@@ -34,9 +34,20 @@ pub(super) fn full(analysis: &Analysis) -> String {
         ),
         Json::No => brief(analysis).to_owned(),
     };
-    match analysis.encoding {
-        Encoding::Ascii | Encoding::Utf8 => kind,
-        Encoding::Broken => format!("{kind}, with bytes that are not UTF-8 (shown as U+FFFD)"),
-        Encoding::Binary => format!("binary, {}", brief(analysis)),
+    let ends = match analysis.reading.line_end {
+        LineEnd::Newline => "",
+        LineEnd::Return => ", lines end in carriage returns",
+        LineEnd::Nul => ", entries end in NUL bytes",
+    };
+    match (analysis.encoding, &analysis.charset) {
+        (Encoding::Binary, _) => format!("binary, {}", brief(analysis)),
+        (Encoding::Broken, None) => {
+            format!("{kind}{ends}, with bytes that are not UTF-8 (shown as U+FFFD)")
+        }
+        (Encoding::Broken, Some(charset)) => format!(
+            "{kind}{ends}, probably in {charset} (bytes that are not UTF-8 are shown as U+FFFD)"
+        ),
+        (_, Some(charset)) => format!("{kind} in {charset}{ends}"),
+        (_, None) => format!("{kind}{ends}"),
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::summary::READ;
 use crate::{RenderError, View, render, scan, summary};
-use ctxfs_core::materialize::{SNIFFED, is_binary};
+use ctxfs_core::materialize::SNIFFED;
 use ctxfs_core::model::{Content, Limits, LinesBefore, Shortcuts, Subject, TriedView};
 use ctxfs_core::redact::{Masked, PatternSet, SETS, SecretRules, read_to_mask};
 
@@ -67,12 +67,11 @@ impl StandInReads {
     }
 }
 
-// If an output does not begin as text, only its beginning is read.
+// Only the beginning of a binary output is read.
 fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     let length = subject.content.len();
     let beginning = 0..END.min(length);
-    let start = subject.content.bytes(0, SNIFFED)?;
-    if subject.analysis.is_binary() && is_binary(&start) {
+    if subject.analysis.is_binary() {
         return Ok(vec![beginning]);
     }
     Ok(vec![beginning, length.saturating_sub(END)..length])

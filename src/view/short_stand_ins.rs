@@ -9,13 +9,11 @@ use bstr::ByteSlice as _;
 use crate::clean::TextBudget;
 use crate::number::counted;
 use crate::{RenderError, Rendered, clean, kind};
-use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{self, Limits, Subject};
 use ctxfs_core::redact::MaskCounts;
 
-// Number of bytes that are examined to distinguish text from binary data. The limit keeps a preview
-// of a long output cheap, and makes it the same before and after the analysis.
-const SNIFFED_BYTES: usize = 64 << 10;
+// Number of bytes that are read. The limit keeps a preview of a long output cheap.
+const START_BYTES: usize = 64 << 10;
 // Number of lines after the text: a blank line and the path.
 const LINES_AFTER: usize = 2;
 // Bytes that are reserved for the line that counts redacted secrets.
@@ -29,14 +27,11 @@ pub(super) fn is_preview_over(subject: &Subject<'_>) -> bool {
 /// If secrets are masked in these characters, the next line states their number.
 pub(super) fn preview(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let path = clean::cut_line(&format!("[Full output: {}]", subject.place.file()));
-    let start = subject.content.bytes(0, SNIFFED_BYTES)?;
-    let mut analyzer = Analyzer::new();
-    analyzer.push(&start);
-    let found = analyzer.finish();
-    if found.is_binary() {
+    if subject.analysis.is_binary() {
         let bytes = counted(subject.size(), "byte");
-        write!(out, "[not text: {}, {bytes}]", kind::brief(&found))?;
+        write!(out, "[not text: {}, {bytes}]", kind::brief(subject.analysis))?;
     } else {
+        let start = subject.content.bytes(0, START_BYTES)?;
         let bytes = Limits::STAND_IN_BYTES - path.len() - "\n\n\n".len();
         let lines = Limits::STAND_IN_LINES - LINES_AFTER;
         out.write_all(text(subject, &start, TextBudget { bytes, lines }).as_bytes())?;

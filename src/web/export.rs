@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::{AccessGate, OutputRow, Result, Site, WebError, conversation, display, shell};
-use ctxfs_core::materialize::{SNIFFED, is_binary, is_for_terminal, strip_escapes};
+use ctxfs_core::materialize::{SNIFFED, reading, strip_escapes};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{Engine, LineRow, LoggedMessage, Look, MessageRange};
 use ctxfs_view::View;
@@ -247,17 +247,18 @@ impl<'a> ExportedOutput<'a> {
         };
         self.write_bytes(&look, shelf)?;
         let start = look.bytes(0, SNIFFED)?;
-        if is_binary(&start) {
+        let is_log = look.path().contains("artifacts/terminal/");
+        let Some(reading) = reading(&start, is_log) else {
             let kind =
                 look.facts(true)?.analysis.map(|found| found.mime.clone()).unwrap_or_default();
             return self
                 .write_note(&format!("Not text: {kind}. The download has its bytes."), shelf);
-        }
-        let strips = look.path().contains("artifacts/terminal/") || is_for_terminal(&start);
+        };
+        let strips = reading.strips;
         let (mut reached, mut number) = (Reached { offset: 0, line: 1 }, 1);
         loop {
             reached = self.write_page(number, &look, reached, strips, shelf)?;
-            if reached.offset >= look.size() {
+            if reached.offset >= look.text_size() {
                 return Ok(());
             }
             number += 1;
@@ -299,7 +300,7 @@ impl<'a> ExportedOutput<'a> {
         out.write_all(b"<div class=\"text\" role=\"region\" aria-label=\"Lines\" tabindex=\"0\">")?;
         let reached = write_rows(look, from, strips, &mut *out)?;
         out.write_all(b"</div>")?;
-        let pager = self.pager(number, reached.offset < look.size());
+        let pager = self.pager(number, reached.offset < look.text_size());
         out.write_all(pager.0.as_bytes())?;
         out.write_all(page_foot().as_bytes())?;
         out.flush()?;
@@ -344,11 +345,11 @@ impl<'a> ExportedOutput<'a> {
 fn write_rows(look: &Look, from: Reached, strips: bool, out: &mut dyn Write) -> Result<Reached> {
     let Reached { mut offset, mut line } = from;
     let is_full = |offset, line| line >= from.line + LINES || offset >= from.offset + BYTES;
-    while offset < look.size() && !is_full(offset, line) {
+    while offset < look.text_size() && !is_full(offset, line) {
         let window = look.rows_from(offset)?;
         if window.rows.is_empty() {
             // The file has become shorter.
-            return Ok(Reached { offset: look.size(), line });
+            return Ok(Reached { offset: look.text_size(), line });
         }
         for row in &window.rows {
             out.write_all(shown_row(row, line, strips).0.as_bytes())?;

@@ -93,7 +93,7 @@ impl RequestedOutput<'_> {
 
     fn text(&self, view: OutputView) -> Result<Markup> {
         let window = RowWindow::of(self)?;
-        let size = self.look.size();
+        let size = self.look.text_size();
         Ok(html! {
             @if let Some(notice) = &window.notice { p.notice { (notice) } }
             div.with-position {
@@ -122,7 +122,7 @@ impl RequestedOutput<'_> {
             OutputView::Raw => window.text_rows(false),
             _ => window.text_rows(is_for_terminal(self)),
         };
-        Ok(window.section(&rows, view, self.look.size()))
+        Ok(window.section(&rows, view, self.look.text_size()))
     }
 }
 

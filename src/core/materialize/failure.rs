@@ -213,6 +213,11 @@ pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMa
     failures.found.each.unwrap_or_default()
 }
 
+/// Returns true if `line`, which must not contain a newline, looks like an error.
+pub(super) fn is_error(line: &[u8]) -> bool {
+    prefilter::find(line, 0).is_some() && !error_lines([line]).is_empty()
+}
+
 // After this many searches without success, `last_harmless` searches only at every 16th call.
 const IN_VAIN: u32 = 16;
 

@@ -1,5 +1,6 @@
 //! Detection of binary formats and the MIME type.
 
+use crate::materialize::reading::UTF8_BOM;
 use crate::model::{Encoding, Json};
 
 /// Number of bytes at the start of a stream that are examined to recognize its format. Office
@@ -34,14 +35,6 @@ impl Magic {
         self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
     }
 
-    /// Returns true if the stream begins like a binary format.
-    ///
-    /// The magic bytes of some formats are two letters (`BM`, `MZ`) with which a sentence may also
-    /// begin. Such letters count only if the first bytes are not text.
-    pub(super) fn is_binary(&self) -> bool {
-        format(&self.head).is_some()
-    }
-
     /// Returns the MIME type, detected from the content. It is `text/plain` or
     /// `application/octet-stream` if the content is neither JSON nor in a known format.
     pub(super) fn mime(&self, encoding: Encoding, json: &Json) -> &'static str {
@@ -53,8 +46,13 @@ impl Magic {
         }
     }
 
+    /// Returns true if the stream begins with the byte order mark of UTF-8.
+    pub(super) fn has_mark(&self) -> bool {
+        self.head.starts_with(UTF8_BOM)
+    }
+
     fn text_type(&self) -> &'static str {
-        let text = self.head.trim_ascii_start();
+        let text = self.head.strip_prefix(UTF8_BOM).unwrap_or(&self.head).trim_ascii_start();
         let begins = |mark: &str| {
             let start = text.get(..mark.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(mark.as_bytes()))
@@ -64,7 +62,10 @@ impl Magic {
     }
 }
 
-// Does the same as [`Magic::is_binary`] for the beginning of a `Content`.
+/// Returns true if content that begins with `bytes` is in a known binary format.
+///
+/// The magic bytes of some formats are two letters (`BM`, `MZ`) with which a sentence may also
+/// begin. Such letters count only if the first bytes are not text.
 pub(super) fn begins_binary(bytes: &[u8]) -> bool {
     format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
 }
@@ -87,7 +88,7 @@ fn is_text(head: &[u8]) -> bool {
 
 /// Returns true for control characters that do not occur in terminal logs. Bell, backspace, white
 /// space and escape do occur in terminal logs.
-fn is_binary_control(byte: u8) -> bool {
+pub(super) fn is_binary_control(byte: u8) -> bool {
     matches!(byte, 0..=6 | 14..=26 | 28..=31)
 }
 
@@ -133,7 +134,7 @@ mod tests {
         ];
         for (head, mime) in cases {
             let found = magic(head);
-            assert!(found.is_binary(), "{mime}");
+            assert!(begins_binary(head), "{mime}");
             assert_eq!(found.mime(Encoding::Binary, &Json::No), mime);
         }
     }
@@ -143,7 +144,7 @@ mod tests {
         for head in
             ["BMW sold 3 cars", "MZ is a mark", "ID3 tags", "GIF89a is old", "\u{1b}[31mred"]
         {
-            assert!(!magic(head.as_bytes()).is_binary(), "{head}");
+            assert!(!begins_binary(head.as_bytes()), "{head}");
         }
     }
 

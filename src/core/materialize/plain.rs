@@ -1,21 +1,27 @@
 //! Removes escape sequences and overwritten progress from text that was made for a terminal.
 //!
-//! Erased text is removed. A frame of progress is removed if the next frame is drawn over it. Any
-//! other text before a carriage return is kept, together with the carriage return. An escape
-//! sequence ends at the latest at the end of its line, so line numbers do not change. Bytes are
-//! only removed, never changed. If the text is as long as the log, the two are therefore equal.
+//! A line of the log is a sequence of frames: pieces of text that carriage returns, erased lines
+//! and moves of the cursor separate. Each frame is drawn in a row of the screen. A frame is removed
+//! if the next frame in its row is drawn over it and it tells nothing more than that one. Any other
+//! frame is kept, followed by a carriage return.
+//!
+//! An escape sequence ends at the latest at the end of its line, so line numbers do not change.
+//! Apart from these carriage returns, bytes are only removed, never changed.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::ops::Range;
 
 use anstream::adapter::StripBytes;
 use memchr::memchr;
 
-use crate::materialize::terminal::is_drawn_over;
+use crate::materialize::terminal::{Redraw, is_drawn_over};
 
-/// Maximum number of bytes of a line that are held back because a carriage return may follow. In a
-/// longer line, nothing is overwritten.
+/// Maximum number of bytes of a line that are held back because they may be drawn over. In a longer
+/// line, nothing is overwritten.
 const HELD: usize = 64 * 1024;
+/// Maximum number of frames that are held back. It is more than a screen has rows.
+const MAX_FRAMES: usize = 128;
 
 /// Removes escape sequences and overwritten text from a stream. The result does not depend on how
 /// the stream was split.
@@ -23,35 +29,9 @@ const HELD: usize = 64 * 1024;
 pub(super) struct EscapeStripper {
     printer: PlainPrinter,
     controlled: bool,
-    start: FrameStart,
-    // True if the line is too long to be held. Nothing in it is overwritten, and its first part was
-    // already passed on.
-    long: bool,
-    // The frame before `held`. `held` may be drawn over it.
-    before: Vec<u8>,
-    // The text since the last carriage return, which may still be overwritten.
-    held: Vec<u8>,
-}
-
-// The control that precedes the next text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum FrameStart {
-    #[default]
-    None,
-    // A carriage return: the text begins a frame.
-    Return,
-    // An erased line, or a cursor moved to the first column: the text overwrites the line.
-    Anew,
-}
-
-impl FrameStart {
-    fn after(self, print: &Print<'_>) -> Self {
-        match (self, print) {
-            (Self::None, Print::Return(_)) => Self::Return,
-            (_, Print::Anew) | (Self::Return, Print::EraseRest) => Self::Anew,
-            (start, _) => start,
-        }
-    }
+    line: DrawnLine<()>,
+    // Number of frames that were removed in the lines so far.
+    overdrawn: u64,
 }
 
 impl EscapeStripper {
@@ -64,14 +44,12 @@ impl EscapeStripper {
             out.extend_from_slice(&rest[..lines]);
             rest = &rest[lines..];
         }
-        while let Some(at) = memchr::memchr(b'\n', rest) {
-            if !self.is_fresh() || !print_simple(&rest[..at], out) {
+        while let Some(at) = memchr(b'\n', rest) {
+            if !self.is_fresh() || !self.print_simple(&rest[..at], out) {
                 self.inside(&rest[..at], out);
-                self.end_frame(out);
-                out.extend_from_slice(&self.before);
-                self.before.clear();
-                let Self { before, held, .. } = mem::take(self);
-                *self = Self { before, held, ..Self::default() };
+                self.line.finish(&mut (out, ()));
+                let overdrawn = self.overdrawn();
+                *self = Self { overdrawn, ..Self::default() };
             }
             out.push(b'\n');
             rest = &rest[at + 1..];
@@ -82,78 +60,219 @@ impl EscapeStripper {
     // Returns the rest of the text if the stream ends here.
     pub(super) fn tail(&self) -> Vec<u8> {
         let mut tail = Vec::new();
-        keep_frame(&self.before, &self.held, &mut tail);
-        tail.extend_from_slice(&self.held);
+        if !self.is_empty() {
+            self.line.clone().finish(&mut (&mut tail, ()));
+        }
         tail
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.before.is_empty() && self.held.is_empty()
+        self.line.frames.is_empty()
     }
 
     // Returns true at the beginning of a line.
     pub(super) fn is_fresh(&self) -> bool {
-        !self.controlled && !self.long && self.is_empty()
+        !self.controlled && !self.line.long && self.is_empty()
+    }
+
+    /// Returns the number of frames of progress that were drawn over and removed.
+    pub(super) fn overdrawn(&self) -> u64 {
+        self.overdrawn + self.line.overdrawn
     }
 
     fn inside(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let clean =
             if self.controlled { Some(0) } else { bytes.iter().position(|b| is_control(*b)) };
         let (text, controlled) = bytes.split_at(clean.unwrap_or(bytes.len()));
-        self.text(text, out);
+        self.line.text(text, (), &mut (&mut *out, ()));
         if controlled.is_empty() {
             return;
         }
         self.controlled = true;
-        let mut printer = mem::take(&mut self.printer);
+        let Self { printer, line, .. } = self;
         printer.push(controlled, |print| match print {
-            Print::Text(text) => self.text(text, out),
-            _ => self.start = self.start.after(&print),
+            Print::Text(text) => line.text(text, (), &mut (&mut *out, ())),
+            Print::Control(control, _) => line.control(control, 0),
         });
-        self.printer = printer;
     }
 
-    fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if bytes.is_empty() {
-            return;
+    /// Appends the text of a line to `out` if the line has no controls except colours, or none
+    /// except carriage returns. For any other line, returns false and appends nothing.
+    fn print_simple(&mut self, line: &[u8], out: &mut Vec<u8>) -> bool {
+        let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
+        let text = &line[..ended];
+        if line.len() > HELD || !is_plain(text) {
+            return false;
         }
-        match mem::take(&mut self.start) {
-            FrameStart::None => {}
-            FrameStart::Return if self.long => out.push(b'\r'),
-            FrameStart::Return => self.end_frame(out),
-            FrameStart::Anew => {
-                self.end_frame(out);
-                self.before.clear();
-            }
+        match (memchr(ESCAPE, text), memchr(b'\r', text)) {
+            (None, None) => out.extend_from_slice(text),
+            (None, Some(_)) => self.overdrawn += print_frames(text, out),
+            (Some(_), None) => return print_coloured(text, out),
+            (Some(_), Some(_)) => return false,
         }
-        if self.before.len() + self.held.len() + bytes.len() > HELD && !self.long {
-            self.long = true;
-            if !self.before.is_empty() {
-                out.append(&mut self.before);
-                out.push(b'\r');
-            }
-            out.append(&mut self.held);
-        }
-        if self.long {
-            out.extend_from_slice(bytes);
-        } else {
-            self.held.extend_from_slice(bytes);
-        }
-    }
-
-    fn end_frame(&mut self, out: &mut Vec<u8>) {
-        keep_frame(&self.before, &self.held, out);
-        mem::swap(&mut self.before, &mut self.held);
-        self.held.clear();
+        true
     }
 }
 
-// Appends `before` and a carriage return to `out`, unless `after` is drawn over `before`.
-fn keep_frame(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
-    if !before.is_empty() && !after.is_empty() && !is_drawn_over(before, after) {
-        out.extend_from_slice(before);
-        out.push(b'\r');
+/// The places in the log from which text comes, or nothing if they are not needed.
+trait Places: Default + Clone {
+    fn append(&mut self, other: &mut Self);
+    fn push_return(&mut self, at: usize);
+}
+
+impl Places for () {
+    fn append(&mut self, (): &mut Self) {}
+    fn push_return(&mut self, _: usize) {}
+}
+
+impl Places for Vec<TextPart> {
+    fn append(&mut self, other: &mut Self) {
+        for part in other.drain(..) {
+            keep(self, part);
+        }
     }
+
+    fn push_return(&mut self, at: usize) {
+        keep(self, TextPart { log: at..at + 1, is_return: true });
+    }
+}
+
+/// A frame. `end` is the place of the control after it. A frame is `settled` if it was drawn over
+/// and is kept.
+#[derive(Debug, Clone, Default)]
+struct Frame<P> {
+    row: i64,
+    text: Vec<u8>,
+    places: P,
+    end: usize,
+    redraw: Redraw,
+    settled: bool,
+}
+
+/// The state of a line. The last of `frames` is being drawn; the others may still be drawn over.
+///
+/// `row` is the row of the cursor, counted from where the line begins, and `drawn` the row of the
+/// last text. `start` and `end` tell of the controls since then: how the next text is drawn, and the
+/// place of the first of them. `long` is true if the line is too long to be held: nothing in it is
+/// overwritten, and its first part was already passed on.
+#[derive(Debug, Clone, Default)]
+struct DrawnLine<P> {
+    frames: VecDeque<Frame<P>>,
+    held: usize,
+    row: i64,
+    drawn: i64,
+    saved_row: i64,
+    start: Option<Redraw>,
+    end: usize,
+    long: bool,
+    overdrawn: u64,
+}
+
+/// The first row of the screen, for sequences that name a row. It is far from the rows that are
+/// counted from the line.
+const FIRST_ROW: i64 = 1 << 32;
+
+impl<P: Places> DrawnLine<P> {
+    fn control(&mut self, control: Control, at: usize) {
+        match control {
+            Control::Return => self.start = self.start.or(Some(Redraw::Over)),
+            Control::Anew => self.start = Some(Redraw::Erased),
+            Control::EraseRest if self.start.is_some() => self.start = Some(Redraw::Erased),
+            Control::EraseRest => return,
+            Control::Rows(rows) => self.row = self.row.saturating_add(rows.into()),
+            Control::Row(row) => self.row = FIRST_ROW + i64::from(row),
+            Control::Save => self.saved_row = self.row,
+            Control::Restore => self.row = self.saved_row,
+        }
+        if self.end == 0 {
+            self.end = at;
+        }
+    }
+
+    fn text(&mut self, bytes: &[u8], mut places: P, out: &mut (&mut Vec<u8>, P)) {
+        if bytes.is_empty() {
+            return;
+        }
+        let end = mem::take(&mut self.end);
+        let is_moved = mem::replace(&mut self.drawn, self.row) != self.row;
+        match self.start.take() {
+            None if !is_moved => {}
+            _ if self.long => push_return(out, end),
+            start => self.begin_frame(start.unwrap_or_default(), end, out),
+        }
+        if self.held + bytes.len() > HELD && !self.long {
+            self.pass_all_on(out);
+            self.long = true;
+        }
+        if self.long {
+            out.0.extend_from_slice(bytes);
+            out.1.append(&mut places);
+            return;
+        }
+        self.held += bytes.len();
+        if self.frames.is_empty() {
+            self.frames.push_back(Frame { row: self.row, ..Frame::default() });
+        }
+        let Some(frame) = self.frames.back_mut() else { return };
+        frame.text.extend_from_slice(bytes);
+        frame.places.append(&mut places);
+    }
+
+    fn begin_frame(&mut self, redraw: Redraw, end: usize, out: &mut (&mut Vec<u8>, P)) {
+        if let Some(last) = self.frames.back_mut() {
+            last.end = end;
+        }
+        self.settle();
+        while self.frames.len() >= MAX_FRAMES || self.frames.front().is_some_and(|it| it.settled) {
+            self.pass_on(out);
+            push_return(out, mem::take(&mut self.end));
+        }
+        self.frames.push_back(Frame { row: self.row, redraw, ..Frame::default() });
+    }
+
+    // Removes the frame that the last frame is drawn over, or settles it.
+    fn settle(&mut self) {
+        let Some(last) = self.frames.back() else { return };
+        let earlier = self.frames.len() - 1;
+        let under = |frame: &Frame<P>| frame.row == last.row && !frame.settled;
+        let Some(at) = self.frames.range(..earlier).rposition(under) else { return };
+        if is_drawn_over(&self.frames[at].text, &last.text, last.redraw) {
+            self.overdrawn += 1;
+            self.held -= self.frames[at].text.len();
+            self.frames.remove(at);
+        } else {
+            self.frames[at].settled = true;
+        }
+    }
+
+    // Passes the first frame on. Its end is the place of the carriage return that follows it.
+    fn pass_on(&mut self, (text, places): &mut (&mut Vec<u8>, P)) {
+        let Some(mut frame) = self.frames.pop_front() else { return };
+        self.held -= frame.text.len();
+        self.end = frame.end;
+        text.extend_from_slice(&frame.text);
+        places.append(&mut frame.places);
+    }
+
+    fn finish(&mut self, out: &mut (&mut Vec<u8>, P)) {
+        self.settle();
+        self.pass_all_on(out);
+    }
+
+    fn pass_all_on(&mut self, out: &mut (&mut Vec<u8>, P)) {
+        while !self.frames.is_empty() {
+            self.pass_on(out);
+            if !self.frames.is_empty() {
+                push_return(out, self.end);
+            }
+        }
+        self.end = 0;
+    }
+}
+
+fn push_return<P: Places>((text, places): &mut (&mut Vec<u8>, P), at: usize) {
+    text.push(b'\r');
+    places.push_return(at);
 }
 
 fn is_control(byte: u8) -> bool {
@@ -161,7 +280,7 @@ fn is_control(byte: u8) -> bool {
 }
 
 /// Returns the text of a complete log, without escape sequences and overwritten text. See
-/// [`text_ranges`] for the positions of the text in the log.
+/// [`text_parts`] for the positions of the text in the log.
 pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
@@ -169,28 +288,50 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Finds the escape sequences after which the line is drawn again. The stream may be split
-/// anywhere.
+/// A control that changes where the next text is drawn.
+///
+/// - `Return`: a carriage return. Text that follows may overwrite the line.
+/// - `Anew`: the line is erased, or the cursor moves to the first column. Text that follows
+///   overwrites the line.
+/// - `EraseRest`: the line is erased from the cursor on. After a carriage return, this is all of it.
+/// - `Rows`, `Row`: the cursor moves by rows, or to a row.
+/// - `Save`, `Restore`: the cursor moves back to where it was saved.
+#[derive(Debug, Clone, Copy)]
+enum Control {
+    Return,
+    Anew,
+    EraseRest,
+    Rows(i16),
+    Row(u16),
+    Save,
+    Restore,
+}
+
+/// Finds the escape sequences that change where text is drawn. The stream may be split anywhere.
 #[derive(Debug, Clone, Copy, Default)]
-enum RedrawScanner {
+enum ControlScanner {
     #[default]
     Text,
     Escape,
-    // After `ESC [` and at most one digit. The value is that digit, or a space if there is none
-    // yet.
-    Argument(u8),
+    // After `ESC [`. `first` is the first argument, and `more` is true if another one follows.
+    Arguments {
+        first: Option<u16>,
+        more: bool,
+    },
     Other,
 }
 
-impl RedrawScanner {
-    // Splits `bytes` after each escape sequence that lets the line be drawn again. Calls `each`
-    // with each part and the effect of the sequence at its end. The last part may have no such
-    // sequence.
-    fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Print<'static>>)) {
+// A larger argument moves the cursor as far as this one.
+const MAX_ARGUMENT: u16 = 9999;
+
+impl ControlScanner {
+    // Splits `bytes` after each escape sequence that changes where text is drawn. Calls `each` with
+    // each part and the effect of the sequence at its end. The last part may have no such sequence.
+    fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Control>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
             if matches!(self, Self::Text) {
-                match memchr(0x1b, &bytes[at..]) {
+                match memchr(ESCAPE, &bytes[at..]) {
                     Some(escape) => at += escape,
                     None => break,
                 }
@@ -204,50 +345,67 @@ impl RedrawScanner {
         each(&bytes[from..], None);
     }
 
-    fn ends_with(&mut self, byte: u8) -> Option<Print<'static>> {
-        let before = *self;
-        *self = match (before, byte) {
-            (_, 0x1b) => Self::Escape,
-            (Self::Escape, b'[') => Self::Argument(b' '),
-            (Self::Argument(b' '), b'0'..=b'9') => Self::Argument(byte),
-            (Self::Argument(_) | Self::Other, 0x20..=0x3f) => Self::Other,
-            _ => Self::Text,
-        };
+    fn ends_with(&mut self, byte: u8) -> Option<Control> {
+        let before = mem::take(self);
         match (before, byte) {
-            // `ESC [ G` and `ESC [ 1 G` move the cursor to the first column. `ESC [ 2 K` erases the
-            // whole line.
-            (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K') => {
-                Some(Print::Anew)
+            (_, ESCAPE) => *self = Self::Escape,
+            (Self::Escape, b'[') => *self = Self::Arguments { first: None, more: false },
+            (Self::Escape, b'M') => return Some(Control::Rows(-1)),
+            (Self::Escape, b'7') => return Some(Control::Save),
+            (Self::Escape, b'8') => return Some(Control::Restore),
+            (Self::Arguments { first, more: false }, b'0'..=b'9') => {
+                let first = first.unwrap_or(0) * 10 + u16::from(byte - b'0');
+                *self = Self::Arguments { first: Some(first.min(MAX_ARGUMENT / 10)), more: false };
             }
-            // `ESC [ K` erases the rest of the line. After a carriage return, this is the whole
-            // line.
-            (Self::Argument(b' ' | b'0'), b'K') => Some(Print::EraseRest),
-            _ => None,
+            (Self::Arguments { first, .. }, b'0'..=b'9' | b';') => {
+                *self = Self::Arguments { first, more: true };
+            }
+            (Self::Arguments { .. } | Self::Other, 0x20..=0x3f) => *self = Self::Other,
+            (Self::Arguments { first, more }, _) => return control(byte, first, more),
+            _ => {}
         }
+        None
     }
 }
 
+// Returns the effect of the sequence `ESC [` with this first argument and this last byte.
+fn control(byte: u8, first: Option<u16>, more: bool) -> Option<Control> {
+    let count = first.unwrap_or(0).max(1);
+    let rows = i16::try_from(count).unwrap_or(i16::MAX);
+    Some(match (byte, first.unwrap_or(0)) {
+        (b'H' | b'f', _) => Control::Row(count),
+        _ if more => return None,
+        (b'G', 0 | 1) | (b'K', 2) => Control::Anew,
+        (b'K' | b'J', 0) => Control::EraseRest,
+        (b'A' | b'F', _) => Control::Rows(-rows),
+        (b'B' | b'E', _) => Control::Rows(rows),
+        (b'd', _) => Control::Row(count),
+        (b's', _) => Control::Save,
+        (b'u', _) => Control::Restore,
+        _ => return None,
+    })
+}
+
+// A control has the bytes at its end.
 enum Print<'a> {
-    // A carriage return. Text that follows may overwrite the line.
-    Return(&'a [u8]),
-    // The line is redrawn: text that follows overwrites it.
-    Anew,
-    EraseRest,
+    Control(Control, &'a [u8]),
     Text(&'a [u8]),
 }
 
 #[derive(Debug, Clone, Default)]
 struct PlainPrinter {
     escapes: StripBytes,
-    starts: RedrawScanner,
+    controls: ControlScanner,
 }
 
 impl PlainPrinter {
     fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
-        let Self { escapes, starts } = self;
-        starts.split(bytes, |part, end| {
+        let Self { escapes, controls } = self;
+        controls.split(bytes, |part, end| {
             print_part(escapes, part, &mut each);
-            end.into_iter().for_each(&mut each);
+            if let Some(control) = end {
+                each(Print::Control(control, &part[part.len() - 1..]));
+            }
         });
     }
 }
@@ -262,10 +420,10 @@ fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Prin
         escapes.strip_next(run).for_each(|text| each(Print::Text(text)));
         let (one, after) = after.split_at(after.len().min(1));
         match one {
-            // NUL must be kept, because it shows that the content is not text.
+            // `strip_next` would remove NUL bytes, which are text.
             [0] => each(Print::Text(one)),
             _ => match escapes.strip_next(one).next() {
-                Some(b"\r") => each(Print::Return(one)),
+                Some(b"\r") => each(Print::Control(Control::Return, one)),
                 Some(text) => each(Print::Text(text)),
                 None => {}
             },
@@ -275,24 +433,6 @@ fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Prin
 }
 
 const ESCAPE: u8 = 0x1b;
-
-/// Appends the text of a line to `out` if the line has no controls except colours, or none except
-/// carriage returns. For any other line, returns false and appends nothing. The caller must then
-/// use [`EscapeStripper`].
-fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
-    let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
-    let text = &line[..ended];
-    if line.len() > HELD || !is_plain(text) {
-        return false;
-    }
-    match (memchr(ESCAPE, text), memchr(b'\r', text)) {
-        (None, None) => out.extend_from_slice(text),
-        (None, Some(_)) => print_frames(text, out),
-        (Some(_), None) => return print_coloured(text, out),
-        (Some(_), Some(_)) => return false,
-    }
-    true
-}
 
 /// Returns true if the line is UTF-8 and has no control characters except escape, carriage return
 /// and white space. The control characters U+0080 to U+009F are not permitted either.
@@ -307,14 +447,22 @@ fn is_other_control(byte: u8) -> bool {
     matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127)
 }
 
-fn print_frames(line: &[u8], out: &mut Vec<u8>) {
+// Returns the number of frames that were drawn over.
+fn print_frames(line: &[u8], out: &mut Vec<u8>) -> u64 {
     let mut frames = line.split(|byte| *byte == b'\r').filter(|frame| !frame.is_empty());
     let mut last = frames.next().unwrap_or_default();
+    let mut overdrawn = 0;
     for frame in frames {
-        keep_frame(last, frame, out);
+        if is_drawn_over(last, frame, Redraw::Over) {
+            overdrawn += 1;
+        } else {
+            out.extend_from_slice(last);
+            out.push(b'\r');
+        }
         last = frame;
     }
     out.extend_from_slice(last);
+    overdrawn
 }
 
 // Returns false and appends nothing if the line has sequences other than colours.
@@ -341,115 +489,59 @@ fn colour_length(sequence: &[u8]) -> Option<usize> {
     (arguments.get(length) == Some(&b'm')).then_some(length + 2)
 }
 
-/// Returns the ranges of `log` that belong to its text, in order. Adjacent ranges are joined.
-///
-/// The bytes in these ranges are the text that [`strip_escapes`] returns.
-pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
+/// A part of the text of a log. It consists of the bytes `log` of the log, or of a carriage return
+/// that stands for a control there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
+pub struct TextPart {
+    pub log: Range<usize>,
+    pub is_return: bool,
+}
+
+/// Returns the parts of the text that [`strip_escapes`] returns for `log`, in order. Adjacent parts
+/// are joined.
+pub fn text_parts(log: &[u8]) -> Vec<TextPart> {
     let mut kept = Vec::new();
     let mut start = 0;
     while start < log.len() {
-        let newline = memchr::memchr(b'\n', &log[start..]).map(|at| start + at);
+        let newline = memchr(b'\n', &log[start..]).map(|at| start + at);
         let end = newline.unwrap_or(log.len());
-        for part in ranges_of_line(log, start..end) {
-            keep(&mut kept, part);
-        }
-        keep(&mut kept, end..newline.map_or(end, |newline| newline + 1));
+        kept = parts_of_line(log, start..end, kept);
+        let newline = end..newline.map_or(end, |newline| newline + 1);
+        keep(&mut kept, TextPart { log: newline, is_return: false });
         start = end + 1;
     }
     kept
 }
 
-// The ranges of the text between two carriage returns, and the text itself.
-#[derive(Default)]
-struct FrameParts {
-    parts: Vec<Range<usize>>,
-    text: Vec<u8>,
-}
-
-#[derive(Default)]
-struct LineRanges {
-    kept: Vec<Range<usize>>,
-    before: FrameParts,
-    held: FrameParts,
-    // The positions of the carriage returns after `before` and after `held`.
-    returns: (usize, usize),
-    start: FrameStart,
-    long: bool,
-}
-
-fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
-    let clean = log[line.clone()].iter().position(|byte| is_control(*byte));
-    let clean = clean.map_or(line.end, |at| line.start + at);
-    let mut ranges = LineRanges::default();
-    ranges.text(log, line.start..clean);
+// Appends the parts of a line to `kept`.
+fn parts_of_line(log: &[u8], range: Range<usize>, kept: Vec<TextPart>) -> Vec<TextPart> {
     let place = |bytes: &[u8]| bytes.as_ptr() as usize - log.as_ptr() as usize;
-    PlainPrinter::default().push(&log[clean..line.end], |print| match print {
+    let part = |bytes: &[u8]| {
+        let log = place(bytes)..place(bytes) + bytes.len();
+        vec![TextPart { log, is_return: false }]
+    };
+    let bytes = &log[range];
+    let clean = bytes.iter().position(|byte| is_control(*byte)).unwrap_or(bytes.len());
+    let (mut line, mut text) = (DrawnLine::default(), Vec::new());
+    let mut out = (&mut text, kept);
+    line.text(&bytes[..clean], part(&bytes[..clean]), &mut out);
+    PlainPrinter::default().push(&bytes[clean..], |print| match print {
         Print::Text([]) => {}
-        Print::Text(bytes) => ranges.text(log, place(bytes)..place(bytes) + bytes.len()),
-        _ => {
-            if let (FrameStart::None, Print::Return(byte)) = (ranges.start, &print) {
-                ranges.returns.1 = place(byte);
-            }
-            ranges.start = ranges.start.after(&print);
-        }
+        Print::Text(bytes) => line.text(bytes, part(bytes), &mut out),
+        Print::Control(control, bytes) => line.control(control, place(bytes)),
     });
-    ranges.end_frame();
-    ranges.kept.append(&mut ranges.before.parts);
-    ranges.kept
+    line.finish(&mut out);
+    out.1
 }
 
-impl LineRanges {
-    fn text(&mut self, log: &[u8], part: Range<usize>) {
-        if part.is_empty() {
-            return;
-        }
-        match mem::take(&mut self.start) {
-            FrameStart::None => {}
-            FrameStart::Return if self.long => {
-                keep(&mut self.kept, self.returns.1..self.returns.1 + 1);
-            }
-            FrameStart::Return => self.end_frame(),
-            FrameStart::Anew => {
-                self.end_frame();
-                self.before = FrameParts::default();
-            }
-        }
-        let held = self.before.text.len() + self.held.text.len();
-        if held + part.len() > HELD && !self.long {
-            self.long = true;
-            if !self.before.text.is_empty() {
-                self.keep_before();
-            }
-            self.kept.append(&mut self.held.parts);
-        }
-        if self.long {
-            keep(&mut self.kept, part);
-        } else {
-            self.held.text.extend_from_slice(&log[part.clone()]);
-            keep(&mut self.held.parts, part);
-        }
-    }
-
-    fn end_frame(&mut self) {
-        let (before, after) = (&self.before.text, &self.held.text);
-        if !before.is_empty() && !after.is_empty() && !is_drawn_over(before, after) {
-            self.keep_before();
-        }
-        self.before = mem::take(&mut self.held);
-        self.returns.0 = self.returns.1;
-    }
-
-    fn keep_before(&mut self) {
-        self.kept.append(&mut self.before.parts);
-        keep(&mut self.kept, self.returns.0..self.returns.0 + 1);
-    }
-}
-
-// Appends a range, or joins it to the last range if the two are adjacent.
-fn keep(kept: &mut Vec<Range<usize>>, part: Range<usize>) {
+// Appends a part, or joins it to the last part if the two are adjacent.
+fn keep(kept: &mut Vec<TextPart>, part: TextPart) {
     match kept.last_mut() {
-        _ if part.is_empty() => {}
-        Some(last) if last.end == part.start => last.end = part.end,
+        _ if part.log.is_empty() => {}
+        Some(last) if last.log.end == part.log.start && !last.is_return && !part.is_return => {
+            last.log.end = part.log.end;
+        }
         _ => kept.push(part),
     }
 }

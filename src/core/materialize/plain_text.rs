@@ -1,5 +1,5 @@
-//! The text of a terminal log, with escape sequences removed, as a [`Content`]. Reading begins at
-//! checkpoints in the log.
+//! The text of stored bytes as a [`Content`]: decoded, and without escape sequences. Reading begins
+//! at checkpoints in the bytes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::materialize::plain::EscapeStripper;
-use crate::model::{Content, read_pieces};
+use crate::materialize::reading::TextDecoder;
+use crate::model::{Content, Reading, read_pieces};
 
 /// Number of bytes per read. A read call costs little compared with the analysis of so many bytes,
 /// and they fit into the second-level cache.
@@ -24,24 +24,31 @@ const DENSE: u64 = 8 * 1024;
 const MOST: usize = 4096;
 
 /// A position in the log from which the text can be read. `raw` is its offset in the log, and
-/// `plain` its offset in the text. `stripper` is the state at this position, and holds no text.
+/// `plain` its offset in the text. `decoder` is the state at this position, and holds no text.
 #[derive(Debug, Clone, Default)]
 struct Checkpoint {
     raw: u64,
     plain: u64,
-    stripper: EscapeStripper,
+    decoder: TextDecoder,
 }
 
-/// Positions in a log from which its text can be read. They are valid for any log that begins with
-/// the same bytes. Clones share the positions.
+/// Positions in a log from which its text can be read, in one [`Reading`]. They are valid for any log
+/// that begins with the same bytes. Clones share the positions.
 #[derive(Debug, Clone, Default)]
-pub struct Checkpoints(Arc<Vec<Checkpoint>>);
+pub struct Checkpoints {
+    reading: Reading,
+    list: Arc<Vec<Checkpoint>>,
+}
 
 impl Checkpoints {
     /// Reads `content` until its end or until `expired` returns true. Returns the checkpoints and
     /// the number of bytes read.
-    pub fn of(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<(Self, u64)> {
-        let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
+    pub fn of(
+        content: &dyn Content,
+        reading: Reading,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<(Self, u64)> {
+        let (mut extractor, mut text) = (TextExtractor::new(reading), Vec::new());
         loop {
             let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
             if block.is_empty() || expired() {
@@ -52,9 +59,21 @@ impl Checkpoints {
         }
     }
 
-    /// Returns checkpoints of `content` at line beginnings, about 8 KiB apart.
-    pub fn dense(content: &dyn Content) -> io::Result<Self> {
-        let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
+    /// Returns these checkpoints if they are of `reading`, and none otherwise.
+    #[must_use]
+    pub fn of_reading(self, reading: Reading) -> Self {
+        if self.reading == reading { self } else { Self::none(reading) }
+    }
+
+    /// Returns no checkpoints: the text is read from the beginning.
+    pub fn none(reading: Reading) -> Self {
+        Self { reading, list: Arc::default() }
+    }
+
+    /// Returns checkpoints of `content`, about 8 KiB apart, from which the text can be read without
+    /// any state. See [`at`](Self::at).
+    pub fn dense(content: &dyn Content, reading: Reading) -> io::Result<Self> {
+        let (mut extractor, mut text) = (TextExtractor::new(reading), Vec::new());
         extractor.spacing = DENSE;
         loop {
             let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
@@ -66,24 +85,24 @@ impl Checkpoints {
                 text.clear();
             }
         }
-        let lines = extractor.checkpoints.iter().filter(|each| each.stripper.is_fresh());
-        Ok(Self(Arc::new(lines.cloned().collect())))
+        let fresh = extractor.checkpoints.iter().filter(|each| each.decoder.is_fresh());
+        Ok(Self { reading, list: Arc::new(fresh.cloned().collect()) })
     }
 
-    /// Returns checkpoints at beginnings of lines. Each item of `places` is the offset of such a
-    /// line in the log, and its offset in the text. Positions that are out of order or exceed the
-    /// maximum number are ignored.
-    pub fn at(places: &[(u64, u64)]) -> Self {
+    /// Returns checkpoints at positions that [`dense`](Self::dense) found. Each item of `places` is
+    /// an offset in the log, and the matching offset in the text. Positions that are out of order or
+    /// exceed the maximum number are ignored.
+    pub fn at(places: &[(u64, u64)], reading: Reading) -> Self {
         let mut checkpoints: Vec<Checkpoint> = Vec::new();
         for (raw, plain) in places.iter().take(MOST) {
-            let stripper = EscapeStripper::default();
-            let next = Checkpoint { raw: *raw, plain: *plain, stripper };
+            let decoder = TextDecoder::from(reading, *raw);
+            let next = Checkpoint { raw: *raw, plain: *plain, decoder };
             let is_after = |last: &Checkpoint| last.raw < next.raw && last.plain <= next.plain;
-            if next.plain <= next.raw && checkpoints.last().is_none_or(is_after) {
+            if next.plain <= 2 * next.raw && checkpoints.last().is_none_or(is_after) {
                 checkpoints.push(next);
             }
         }
-        Self(Arc::new(checkpoints))
+        Self { reading, list: Arc::new(checkpoints) }
     }
 
     /// Returns which part of a log has to be read to get the range `text` of its text. The log has
@@ -92,24 +111,26 @@ impl Checkpoints {
     /// read.
     pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
         let start = self.before(text.start, length);
-        let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
-        let end = self.0.get(after).map_or(length, |checkpoint| checkpoint.raw + STEP as u64);
+        let after = self.list.partition_point(|checkpoint| checkpoint.plain < text.end);
+        let end = self.list.get(after).map_or(length, |checkpoint| checkpoint.raw + STEP as u64);
         ((start.raw, start.plain), start.raw..end.min(length))
     }
 
     /// Returns the last checkpoint before or at both offsets: `plain` in the text, and `raw` in the
     /// log.
     fn before(&self, plain: u64, raw: u64) -> Checkpoint {
-        let past =
-            self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
-        past.checked_sub(1).map(|at| self.0[at].clone()).unwrap_or_default()
+        let is_before = |each: &Checkpoint| each.plain <= plain && each.raw <= raw;
+        let past = self.list.partition_point(is_before);
+        let start = || Checkpoint { raw: 0, plain: 0, decoder: TextDecoder::new(self.reading) };
+        past.checked_sub(1).map_or_else(start, |at| self.list[at].clone())
     }
 }
 
 // Extracts the text of a log and records checkpoints.
 #[derive(Debug, Clone)]
 pub(super) struct TextExtractor {
-    pub(super) stripper: EscapeStripper,
+    reading: Reading,
+    pub(super) decoder: TextDecoder,
     raw: u64,
     plain: u64,
     checkpoints: Arc<Vec<Checkpoint>>,
@@ -117,32 +138,47 @@ pub(super) struct TextExtractor {
 }
 
 impl TextExtractor {
+    pub(super) fn new(reading: Reading) -> Self {
+        let (decoder, checkpoints) = (TextDecoder::new(reading), Arc::default());
+        Self { reading, decoder, raw: 0, plain: 0, checkpoints, spacing: SPACING }
+    }
+
+    pub(super) fn reading(&self) -> Reading {
+        self.reading
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        // A checkpoint is possible only where the stripper holds no text, which is after a line.
-        let lines = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
-        self.strip(&bytes[..lines], out);
+        let (before, after) = bytes.split_at(self.decoder.boundary(bytes));
+        self.decode(before, out);
         self.checkpoint();
-        self.strip(&bytes[lines..], out);
+        self.decode(after, out);
+    }
+
+    /// Appends the rest of the text if the stream ends here.
+    pub(super) fn finish(&self, out: &mut Vec<u8>) {
+        self.decoder.finish(out);
     }
 
     pub(super) fn length(&self) -> u64 {
-        self.plain + self.stripper.tail().len() as u64
+        let mut rest = Vec::new();
+        self.finish(&mut rest);
+        self.plain + rest.len() as u64
     }
 
     pub(super) fn checkpoints(&self) -> Checkpoints {
-        Checkpoints(Arc::clone(&self.checkpoints))
+        Checkpoints { reading: self.reading, list: Arc::clone(&self.checkpoints) }
     }
 
-    fn strip(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let before = out.len();
-        self.stripper.push(bytes, out);
+        self.decoder.push(bytes, out);
         self.raw += bytes.len() as u64;
         self.plain += (out.len() - before) as u64;
     }
 
     fn checkpoint(&mut self) {
         let last = self.checkpoints.last().map_or(0, |checkpoint| checkpoint.raw);
-        if self.raw < last + self.spacing || !self.stripper.is_empty() {
+        if self.raw < last + self.spacing || !self.decoder.is_empty() {
             return;
         }
         let checkpoints = Arc::make_mut(&mut self.checkpoints);
@@ -154,15 +190,8 @@ impl TextExtractor {
             });
             self.spacing *= 2;
         }
-        let (raw, plain, stripper) = (self.raw, self.plain, self.stripper.clone());
-        checkpoints.push(Checkpoint { raw, plain, stripper });
-    }
-}
-
-impl Default for TextExtractor {
-    fn default() -> Self {
-        let (stripper, checkpoints) = (EscapeStripper::default(), Arc::default());
-        Self { stripper, raw: 0, plain: 0, checkpoints, spacing: SPACING }
+        let (raw, plain, decoder) = (self.raw, self.plain, self.decoder.clone());
+        checkpoints.push(Checkpoint { raw, plain, decoder });
     }
 }
 
@@ -170,7 +199,7 @@ impl Default for TextExtractor {
 /// backwards or at random therefore does not read blocks repeatedly.
 const KEPT: usize = 16;
 
-/// The text of a log, with escape sequences removed, as a [`Content`].
+/// The text of a log, as a [`Content`].
 ///
 /// A read that continues a recent read processes only the bytes that it needs. Any other read
 /// starts at the last checkpoint before its offset.
@@ -185,7 +214,7 @@ struct PlainBlock {
     start: u64,
     bytes: Vec<u8>,
     raw: u64,
-    stripper: EscapeStripper,
+    decoder: TextDecoder,
     is_last: bool,
 }
 
@@ -195,8 +224,8 @@ impl PlainBlock {
     }
 
     fn at(checkpoint: Checkpoint) -> Self {
-        let Checkpoint { raw, plain, stripper } = checkpoint;
-        Self { start: plain, bytes: Vec::new(), raw, stripper, is_last: false }
+        let Checkpoint { raw, plain, decoder } = checkpoint;
+        Self { start: plain, bytes: Vec::new(), raw, decoder, is_last: false }
     }
 }
 
@@ -253,15 +282,15 @@ impl<C: Content> PlainText<C> {
 }
 
 fn next_block(log: &dyn Content, block: &PlainBlock) -> io::Result<PlainBlock> {
-    let (mut stripper, mut bytes) = (block.stripper.clone(), Vec::new());
+    let (mut decoder, mut bytes) = (block.decoder.clone(), Vec::new());
     let read = log.bytes(block.raw, STEP)?;
-    stripper.push(&read, &mut bytes);
+    decoder.push(&read, &mut bytes);
     let is_last = read.is_empty();
     if is_last {
-        bytes.extend_from_slice(&stripper.tail());
+        decoder.finish(&mut bytes);
     }
     let raw = block.raw + read.len() as u64;
-    Ok(PlainBlock { start: block.end(), bytes, raw, stripper, is_last })
+    Ok(PlainBlock { start: block.end(), bytes, raw, decoder, is_last })
 }
 
 impl<C: Content> Content for PlainText<C> {
@@ -294,10 +323,12 @@ mod tests {
     use super::*;
     use crate::materialize::plain::strip_escapes;
 
+    const READING: Reading = Reading::TERMINAL;
+
     #[test]
     fn checkpoints_are_bounded_and_reach_everywhere() {
         let line = b"\x1b[32msome line of a log\x1b[0m\n";
-        let mut extractor = TextExtractor { spacing: 10, ..TextExtractor::default() };
+        let mut extractor = TextExtractor { spacing: 10, ..TextExtractor::new(READING) };
         let mut text = Vec::new();
         for _ in 0..10_000 {
             text.clear();
@@ -305,9 +336,9 @@ mod tests {
         }
         let checkpoints = extractor.checkpoints();
         assert!(
-            checkpoints.0.len() > 2000 && checkpoints.0.len() <= 4096,
+            checkpoints.list.len() > 2000 && checkpoints.list.len() <= 4096,
             "{}",
-            checkpoints.0.len()
+            checkpoints.list.len()
         );
         for at in [0, 1, 100_000, 190_000, u64::MAX] {
             let checkpoint = checkpoints.before(at, u64::MAX);
@@ -325,7 +356,7 @@ mod tests {
         let line = |number: usize| format!("\x1b[3{}mline {number}\x1b[0m of a log\n", number % 8);
         let log = (0..60_000).map(line).collect::<Vec<_>>().concat().into_bytes();
         let text = strip_escapes(&log);
-        let lines = Checkpoints::dense(&log).unwrap();
+        let lines = Checkpoints::dense(&log, READING).unwrap();
         let middle = text.len() as u64 / 2;
         let wanted = middle..middle + 1000;
         let (place, around) = lines.around(&wanted, log.len() as u64);
@@ -340,7 +371,8 @@ mod tests {
             let range = range.start as usize..range.end as usize;
             other[range.clone()].copy_from_slice(&log[range]);
         }
-        let shown = PlainText::new(other, Checkpoints::at(&[(0, 0), place, last])).unwrap();
+        let shown =
+            PlainText::new(other, Checkpoints::at(&[(0, 0), place, last], READING)).unwrap();
         assert_eq!(shown.len(), text.len() as u64);
         let part = &text[middle as usize..middle as usize + 1000];
         assert_eq!(shown.bytes(middle, 1000).unwrap().as_bstr(), part.as_bstr());
@@ -349,6 +381,6 @@ mod tests {
     #[test]
     fn places_out_of_order_are_left_out() {
         let places = [(0, 0), (10, 5), (9, 7), (20, 4), (30, 40), (40, 9)];
-        assert_eq!(Checkpoints::at(&places).0.len(), 3);
+        assert_eq!(Checkpoints::at(&places, READING).list.len(), 3);
     }
 }

@@ -5,26 +5,25 @@
 //! also end a line, as in a table from an old Macintosh, in HL7, or on a serial console. A frame
 //! therefore counts as overwritten only if it loses nothing but numbers, bars and blanks. For
 //! example, `Reading... done` overwrites `Reading... 9%`, and `verify: 17%|#### |` overwrites
-//! `verify:  8%|##  |`. A frame with other words is kept.
+//! `verify:  8%|##  |`. A frame with other words is kept, unless it is plainly progress. A frame
+//! that tells of an error, a name or a total is kept in any case.
 
 use memchr::{memchr, memchr2};
 
-use crate::materialize::magic;
+use crate::materialize::failure;
 
 const ESCAPE: u8 = 0x1b;
 // Number of similar frames in a row that are progress even without a percentage or a rate.
 const FRAMES: usize = 3;
 
-/// Returns true if content that begins with `start` was made for a terminal: it has an escape
-/// sequence, or a line that is redrawn repeatedly after carriage returns. If the result is true, it
-/// is also true for any longer `start`.
+/// Returns true if a text that begins with `start` was made for a terminal: it has an escape
+/// sequence, or a line that is redrawn repeatedly after carriage returns.
 ///
 /// A carriage return alone is not enough, because it may be a line end, a part of data, or white
 /// space in a document.
 pub(super) fn is_for_terminal(start: &[u8]) -> bool {
-    let Some(first) = memchr2(ESCAPE, b'\r', start) else { return false };
-    let text = &start[..memchr(0, start).unwrap_or(start.len())];
-    (memchr(ESCAPE, text).is_some() || has_frames(text)) && !magic::begins_binary(&start[..first])
+    memchr2(ESCAPE, b'\r', start).is_some()
+        && (memchr(ESCAPE, start).is_some() || has_frames(start))
 }
 
 /// Returns true if frames of progress overwrite each other. This is so for two frames that show a
@@ -44,7 +43,7 @@ fn has_frames(text: &[u8]) -> bool {
         let Some(mut before) = frames.next() else { return false };
         let mut alike = 1;
         frames.any(|frame| {
-            let is_next = is_drawn_over(before, frame);
+            let is_next = is_drawn_over(before, frame, Redraw::Over);
             let is_sure = is_next && shows_progress(before) && shows_progress(frame);
             alike = if is_next { alike + 1 } else { 1 };
             before = frame;
@@ -57,26 +56,81 @@ fn has_frames(text: &[u8]) -> bool {
 const ALIKE: usize = 4;
 // Number of digits in each group except the first of a number such as `1,234,567`.
 const GROUP: usize = 3;
+// Minimum length of a bar.
+const BAR: usize = 3;
 // Maximum number of letters in the unit of a number, such as `12MiB` or `3s`.
 const UNIT: usize = 6;
 
-/// Returns true if no information is lost when a terminal draws `after` over `before`. This is the
-/// case if `after` is the next frame of the same progress, or blanks that erase the frame.
+/// How a frame is drawn: over the text before it, or after that text was erased.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Redraw {
+    #[default]
+    Over,
+    Erased,
+}
+
+/// Returns true if nothing but progress is lost when a terminal draws `after` over `before`. This is
+/// the case if `after` is the next frame of the same progress, or if progress is erased.
 ///
 /// Records are never overwritten, even if they differ only in numbers: `1,Ann` and `2,Ann`.
-pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
+pub(super) fn is_drawn_over(before: &[u8], after: &[u8], redraw: Redraw) -> bool {
     let (old, new) = (before.trim_ascii(), after.trim_ascii());
     if old.is_empty() {
         return true;
     }
     if new.is_empty() {
-        return after.len() >= columns(old);
+        return after.len() >= columns(old) && is_erasable(old);
     }
-    if is_record(old) {
+    if redraw == Redraw::Over && is_record(old) {
         return false;
     }
+    if has_words_of(new, old) {
+        return true;
+    }
+    if redraw == Redraw::Erased {
+        return is_erasable(old);
+    }
     let is_form_alike = || form(before).is_some() && form(before) == form(after);
-    has_words_of(new, old) || (is_form_alike() && shows_progress(old) && shows_progress(new))
+    is_form_alike() && shows_progress(old) && shows_progress(new) && !tells(old, new)
+}
+
+// Returns true if the frame is progress, and tells nothing that a reader may look for.
+fn is_erasable(frame: &[u8]) -> bool {
+    is_progress(frame) && !tells(frame, b"")
+}
+
+// Returns true if the frame has a percentage, a rate, a bar or a spinner, or ends as an unfinished
+// sentence.
+fn is_progress(frame: &[u8]) -> bool {
+    let is_bar = |run: &[u8]| b"=#-.*>".contains(&run[0]) && run.iter().all(|it| *it == run[0]);
+    let is_spinner = FrameWords(frame).next().is_none() || symbol(frame) > 1;
+    let ends_open = frame.ends_with(b"...") || frame.ends_with("\u{2026}".as_bytes());
+    is_spinner || ends_open || shows_progress(frame) || frame.windows(BAR).any(is_bar)
+}
+
+/// Returns true if `old` tells something that `new` does not: an error, the name of a file or a
+/// host, or the end of its progress.
+fn tells(old: &[u8], new: &[u8]) -> bool {
+    let is_lost = |word: &[u8]| memchr::memmem::find(new, word).is_none();
+    let is_end = memchr::memmem::find(old, b"100%").is_some() && is_lost(b"100%");
+    (is_end && !new.is_empty())
+        || words(old).any(|word| is_name(word) && is_lost(word))
+        || failure::is_error(old)
+}
+
+fn words(frame: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_inside =
+        |byte: u8| byte >= 0x80 || byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+    frame.split(move |byte| !is_inside(*byte))
+}
+
+// Returns true for names such as `a.bin`, `src/main.rs` and `big_file`, but not for `1.2MB/s` and
+// `file/s`.
+fn is_name(word: &[u8]) -> bool {
+    let is_letter = |byte: u8| byte >= 0x80 || byte.is_ascii_alphabetic();
+    let joins = |part: &[u8]| b"._/".contains(&part[1]) && is_letter(part[0]) && is_letter(part[2]);
+    let rate = [&b"/s"[..], b"/sec", b"/min", b"/h"].iter().any(|end| word.ends_with(end));
+    !rate && word != b"N/A" && word.windows(3).any(joins)
 }
 
 // Returns true if the frame has a percentage or a rate.
@@ -247,8 +301,6 @@ mod tests {
             b"a log\nrow 1\rrow 2\rERROR row 3\rrow 4\rrow 5\na log\n",
             b"10:00:01 INFO a\r10:00:02 INFO b\r10:00:03 ERROR c\r\n",
             b"[\r\"same 1\",\r\"same 2\",\r\"same 3\"]",
-            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x1b[0m",
-            b"\x7fELF\0\x1b[0m",
         ] {
             assert!(!is_for_terminal(text), "{}", text.escape_ascii());
         }
@@ -256,7 +308,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &str, after: &str, drawn_over: bool) {
-        let found = is_drawn_over(before.as_bytes(), after.as_bytes());
+        let found = is_drawn_over(before.as_bytes(), after.as_bytes(), Redraw::Over);
         assert_eq!(found, drawn_over, "{before:?}, {after:?}");
     }
 
@@ -282,7 +334,8 @@ mod tests {
             (" 1,234,567  12%  1.2MB/s", " 2,234,567  24%  999kB/s"),
             ("512 KB of 3 MB", "1.2 MB of 3 MB"),
             ("12 MB/s left", "999 kB/s left"),
-            ("file 30: failed", "               "),
+            ("file 30: 4%", "               "),
+            ("0% [Working]", "              "),
             ("   ", "x"),
             ("", "x"),
             ("same", "same"),
@@ -310,6 +363,10 @@ mod tests {
             ("1\tx", "2\tx"),
             ("Copying a.txt", "Copying b.txt"),
             ("an error that is long", "   "),
+            ("file 30: failed", "               "),
+            ("copy 10% a.bin", "copy 20% b.bin"),
+            ("copy 20% FAILED: no space", "copy 30%"),
+            ("get base 100% 3 MB", "get next 1% 1 MB"),
         ] {
             check(before, after, false);
         }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::materialize::{Analyzer, SNIFFED, analyze, is_binary, strip_escapes};
+use crate::materialize::{Analyzer, SNIFFED, analyze, decode, is_binary};
 use crate::model::{Analysis, Encoding, Json};
 
 fn whole(bytes: &[u8]) -> Analysis {
@@ -63,6 +63,11 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
         "copying 10%\rcopying 20%\r",
         "\x1b",
         "\r",
+        "1,Ann\r2,Joe\r",
+        "\0",
+        "./a\0./b.c\0",
+        "\u{feff}",
+        "\x1b[1A\x1b[2K\rb: failed\r\x1b[B",
         "assertion `left == right` failed\n  left: 1\n right: 2\n",
         "diff --git a/src/a.rs b/src/a.rs\n--- a/src/a.rs\n+++ b/src/a.rs\n+x\n",
         "\n## Heading\n",
@@ -88,6 +93,8 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => known.prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..12),
+        1 => prop::sample::select(vec!["\u{feff}", "d\u{e9}j\u{e0} vu\r\n", "\u{1f600}\n"])
+            .prop_map(|text| text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
         1 => prop::collection::vec(prop::sample::select(b"\xe2\x82\xac\xff\xc3a\n\"".to_vec()), 0..6),
     ]
 }
@@ -122,7 +129,7 @@ proptest! {
     #[test]
     fn counts_are_those_of_the_standard_library(bytes in stream()) {
         let found = whole(&bytes);
-        let shown = found.plain.map_or_else(|| bytes.clone(), |_| strip_escapes(&bytes));
+        let shown = decode(&bytes, found.reading);
         let text = String::from_utf8_lossy(&shown);
         prop_assert_eq!(found.chars, text.chars().count() as u64);
         let mut lines: Vec<&str> = text.split('\n').collect();
@@ -156,11 +163,12 @@ fn an_empty_output_is_text() {
 
 #[test]
 fn encodings() {
-    let cases: [(&[u8], Encoding, &str); 6] = [
+    let cases: [(&[u8], Encoding, &str); 7] = [
         (b"plain", Encoding::Ascii, "text/plain"),
         ("caf\u{e9}".as_bytes(), Encoding::Utf8, "text/plain"),
         (b"caf\xe9", Encoding::Broken, "text/plain"),
-        (b"a\0b", Encoding::Binary, "application/octet-stream"),
+        (b"a\0b", Encoding::Ascii, "text/plain"),
+        (b"\x01\0b", Encoding::Binary, "application/octet-stream"),
         (b"{\"a\": 1}\n", Encoding::Ascii, "application/json"),
         (b"{\"a\": 1}\n{\"a\": 2}\n", Encoding::Ascii, "application/x-ndjson"),
     ];
@@ -173,14 +181,15 @@ fn encodings() {
 
 #[test]
 fn the_first_bytes_tell_text_from_binary() {
-    let text = vec![b'x'; SNIFFED];
-    assert!(is_binary(&[&text[1..], b"\0"].concat()));
-    assert!(!is_binary(&[&text[..], b"\0"].concat()));
+    let (text, noise) = (b"x".repeat(SNIFFED), b"\x01\0".repeat(SNIFFED / 4));
+    assert!(is_binary(&[&text[noise.len()..], &noise].concat()));
+    let late = [&text[..], &noise].concat();
+    assert!(!is_binary(&late) && !whole(&late).is_binary());
     assert!(is_binary(b"%PDF-1.7\n1 0 obj"));
     assert!(!is_binary(b""));
 }
 
 #[test]
 fn binary_content_has_no_error_lines() {
-    assert_eq!(whole(b"\0error: not text\n").errors.count, 0);
+    assert_eq!(whole(b"\0\x01\x02\x03\x04error: not text\n").errors.count, 0);
 }

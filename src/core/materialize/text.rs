@@ -1,9 +1,15 @@
 //! Counts characters and lines, and detects the encoding.
 
+use chardetng::{EncodingDetector as PageDetector, Iso2022JpDetection, Utf8Detection};
+
 use crate::materialize::block::ByteBlock;
 
 // Maximum number of bytes of a UTF-8 sequence.
 const LONGEST_SEQUENCE: usize = 4;
+// Number of bytes by which the code page of a text is recognized, and how many of them are before the
+// first byte that is not UTF-8.
+const SAMPLE: usize = 16 << 10;
+const BEFORE: usize = 28;
 
 /// Counts characters in the same way as `String::from_utf8_lossy`: each maximal sequence that is
 /// not UTF-8 counts as one character. `pending` is the beginning of a sequence that the next bytes
@@ -13,6 +19,7 @@ pub(super) struct CharCounter {
     count: u64,
     seen: u64,
     first_invalid: Option<u64>,
+    rejected: u64,
     pending: [u8; LONGEST_SEQUENCE],
     pending_length: usize,
 }
@@ -92,6 +99,7 @@ impl CharCounter {
 
     fn reject(&mut self, length: usize) {
         self.first_invalid.get_or_insert(self.seen);
+        self.rejected += 1;
         self.count += 1;
         self.seen += length as u64;
     }
@@ -107,19 +115,42 @@ fn count_valid(valid: &[u8]) -> u64 {
 #[derive(Debug, Clone, Default)]
 pub(super) struct EncodingDetector {
     pub(super) chars: CharCounter,
-    has_nul: bool,
     has_high: bool,
+    // Bytes from shortly before the first invalid sequence on. Until there is one, the last bytes.
+    sample: Vec<u8>,
 }
 
 impl EncodingDetector {
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.has_nul = self.has_nul || memchr::memchr(0, bytes).is_some();
         self.has_high = self.has_high || !bytes.is_ascii();
+        let before = self.chars.first_invalid;
+        let end = self.chars.seen + (self.chars.pending_length + bytes.len()) as u64;
         self.chars.push(bytes);
+        if before.is_some() {
+            let room = SAMPLE.saturating_sub(self.sample.len());
+            self.sample.extend_from_slice(&bytes[..room.min(bytes.len())]);
+            return;
+        }
+        let first = self.chars.first_invalid;
+        let since = first.map_or(LONGEST_SEQUENCE, |first| (end - first) as usize);
+        let left = since + BEFORE;
+        let old = (self.sample.len() + bytes.len()).saturating_sub(left);
+        self.sample.drain(..old.min(self.sample.len()));
+        let from = bytes.len().saturating_sub(left);
+        self.sample.extend_from_slice(&bytes[from..]);
+        self.sample.truncate(SAMPLE);
     }
 
-    pub(super) fn has_nul(&self) -> bool {
-        self.has_nul
+    /// Returns the code page that the text is most likely in. `None` if it is rather UTF-8 with some
+    /// damage.
+    pub(super) fn code_page(&self) -> Option<&'static str> {
+        let CharCounter { count, seen, rejected, .. } = self.chars;
+        if 2 * rejected <= seen - count.min(seen) {
+            return None;
+        }
+        let mut pages = PageDetector::new(Iso2022JpDetection::Deny);
+        pages.feed(&self.sample, true);
+        Some(pages.guess(None, Utf8Detection::Deny).name())
     }
 
     pub(super) fn is_ascii(&self) -> bool {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::Reading;
+
 /// The facts about the bytes of an output, as `materialize::Analyzer` finds them.
 ///
 /// All of them can be computed again from the bytes. The manifest stores them to save that work.
@@ -49,11 +51,20 @@ pub struct Analysis {
     /// The HTTP statuses in an access log with their counts, in ascending order; at most 24.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<(u16, u64)>,
-    /// Number of bytes of the text without escape sequences, if the output was made for a terminal.
-    /// In that case, `bytes` and `digest` describe the stored bytes, and all other fields describe
-    /// the text.
+    /// Number of bytes of the text, unless it is the bytes as they are. In that case, `bytes` and
+    /// `digest` describe the stored bytes, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
+    /// How the bytes are read as text. [`Analysis::text_reading`] is right for older records, too.
+    #[serde(default, skip_serializing_if = "Reading::is_plain")]
+    pub reading: Reading,
+    /// The name of the character set of the bytes, unless that is UTF-8 without a byte order mark.
+    /// For bytes that are not decoded, it is the most likely one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charset: Option<String>,
+    /// Number of frames of progress that were drawn over and are not in the text.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub overdrawn: u64,
     /// Facts that allow views to be made without reading all bytes. Only records of larger outputs
     /// in a bucket have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,16 +79,27 @@ impl Analysis {
     /// different version is valid, but may differ from what this version would find.
     pub const VERSION: u32 = 7;
 
-    /// Returns the analysis with `bytes` set to the length of the text without escape sequences,
-    /// because views show this text.
+    /// Returns the analysis with `bytes` set to the length of the text, because views show this
+    /// text.
     #[must_use]
     pub fn of_text(&self) -> Self {
         Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
     }
 
-    /// Returns true if the text without escape sequences differs in length from the stored bytes.
-    pub fn has_escapes(&self) -> bool {
-        self.plain.is_some_and(|plain| plain != self.bytes)
+    /// Returns how the bytes are read as text.
+    pub fn text_reading(&self) -> Reading {
+        if self.plain.is_some() && self.reading.is_plain() {
+            Reading::TERMINAL
+        } else {
+            self.reading
+        }
+    }
+
+    /// Returns true if the text differs from the stored bytes.
+    pub fn is_decoded(&self) -> bool {
+        // Removing escape sequences makes a text shorter.
+        let is_stripped = self.text_reading() == Reading::TERMINAL;
+        self.plain.is_some_and(|plain| plain != self.bytes || !is_stripped)
     }
 
     /// Returns true if the bytes are not text. Views describe such an artifact but never print it.
@@ -91,7 +113,7 @@ impl Analysis {
 /// - `Ascii`: every byte is below 0x80.
 /// - `Utf8`: valid UTF-8.
 /// - `Broken`: text with some bytes that are not UTF-8. Views show these bytes as U+FFFD.
-/// - `Binary`: not text. The bytes contain NUL, or begin like a known binary format.
+/// - `Binary`: not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "described above")]
@@ -304,6 +326,11 @@ impl ErrorRank {
 
 fn one() -> u64 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]

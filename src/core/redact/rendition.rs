@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use crate::materialize::json::{LONGEST_ESCAPE, escaped_char};
-use crate::materialize::{escape_length, text_ranges};
+use crate::materialize::{escape_length, text_parts};
 
 /// Number of times that JSON escapes are decoded. For example, a message contains the output of a
 /// tool, the output contains an HTTP response, and the response contains a document.
@@ -101,12 +101,16 @@ impl Rendition {
         if !self.is_more_than_coloured() {
             return None;
         }
-        let parts = text_ranges(&self.text);
-        let kept: usize = parts.iter().map(ExactSizeIterator::len).sum();
+        let parts = text_parts(&self.text);
+        let kept: usize = parts.iter().map(|part| part.log.len()).sum();
         (kept < self.text.len()).then(|| {
             let mut shown = Self::empty();
             for part in parts {
-                shown.copy(self, part);
+                shown.copy(self, part.log);
+                if part.is_return {
+                    shown.text.pop();
+                    shown.text.push(b'\r');
+                }
             }
             shown
         })

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::*;
 use ctxfs_core::model::{
     Analysis, ArtifactState, Encoding, ErrorLine, ErrorRank, Errors, Json, LocalFile, LooseJson,
-    Provenance, Removal, Repeated, Section, Sections,
+    Provenance, Reading, Removal, Repeated, Section, Sections,
 };
 
 struct Scene {
@@ -114,6 +114,9 @@ fn full() -> Record {
             shown: vec![Section { line: 12, last: 80, offset: 400, length: 8 }],
         },
         plain: None,
+        reading: Reading::default(),
+        charset: None,
+        overdrawn: 0,
         shortcuts: None,
         version: 1,
     };

@@ -120,7 +120,7 @@ impl RemoteArtifacts {
     ) -> Arc<dyn Content> {
         let Some(parts) = put.parts.clone() else { return Arc::new(object) };
         let analysis = put.record.analysis.as_ref();
-        let known = analysis.filter(|found| found.bytes == object.len() && !found.has_escapes());
+        let known = analysis.filter(|found| found.bytes == object.len() && !found.is_decoded());
         Arc::new(PartsContent {
             artifacts: self.clone(),
             conversation: notes.conversation().clone(),

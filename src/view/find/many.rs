@@ -17,7 +17,6 @@ use crate::grep::corpus::{SearchOmissions, Visited};
 use crate::number::{counted, grouped};
 use crate::rendered::notice;
 use crate::{Directory, Loaded, RenderError, Rendered, terms};
-use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
 use ctxfs_core::parallel;
 use ctxfs_core::redact::Masked;
@@ -110,12 +109,10 @@ impl CorpusFind<'_> {
         let content: Box<dyn Content> = match self.directory.corpus.load(number, buffer)? {
             Loaded::Gone => return Ok(Visited::Gone),
             Loaded::Closed => return Ok(Visited::Closed),
+            Loaded::Binary => return Ok(Visited::Binary),
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) => content,
         };
-        if is_binary(&content.bytes(0, SNIFFED)?) {
-            return Ok(Visited::Binary);
-        }
         let masked = self.directory.redacts.map(|rules| Masked::new(&*content, rules));
         work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content)).map(Visited::Done)
     }

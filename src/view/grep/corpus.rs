@@ -48,9 +48,11 @@ pub enum Loaded {
     Gone,
     /// The reader has no permission to read the artifact.
     Closed,
-    /// The whole artifact is in the buffer and has this many bytes.
+    /// The artifact is not text.
+    Binary,
+    /// The whole text of the artifact is in the buffer and has this many bytes.
     Whole(usize),
-    /// The content of an artifact that does not fit into the buffer.
+    /// The text of an artifact that does not fit into the buffer.
     Opened(Box<dyn Content>),
 }
 
@@ -59,6 +61,7 @@ impl std::fmt::Debug for Loaded {
         match self {
             Self::Gone => f.write_str("Gone"),
             Self::Closed => f.write_str("Closed"),
+            Self::Binary => f.write_str("Binary"),
             Self::Whole(length) => f.debug_tuple("Whole").field(length).finish(),
             Self::Opened(content) => f.debug_tuple("Opened").field(&content.len()).finish(),
         }

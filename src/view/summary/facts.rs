@@ -95,10 +95,9 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
 
 pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
-    // The sizes differ if the content is the text as a terminal shows it, without overwritten
-    // progress output.
-    let is_text = subject.size() != subject.content.len();
-    let as_shown = if is_text { " as a terminal shows it" } else { "" };
+    let is_shorter = subject.size() != subject.content.len();
+    let is_shown = is_shorter && subject.analysis.text_reading().strips;
+    let as_shown = if is_shown { " as a terminal shows it" } else { "" };
     let range =
         if lines == 1 { "line 1".to_owned() } else { format!("lines 1-{}", grouped(lines)) };
     let lines = [
@@ -273,12 +272,18 @@ fn size(subject: &Subject<'_>) -> String {
     let tokens = counted(rounded(analysis.tokens), "token");
     let (first, second) = if analysis.lines == 1 { (lines, chars) } else { (chars, lines) };
     let stored = counted(subject.size(), "byte");
-    let escapes = if subject.size() == bytes || partial {
+    let text = if subject.size() == bytes || partial {
         String::new()
+    } else if analysis.text_reading().strips {
+        let frames = match analysis.overdrawn {
+            0 => String::new(),
+            count => format!(" and {} drawn over", counted(count, "frame")),
+        };
+        format!(" ({} without terminal escapes{frames})", grouped(bytes))
     } else {
-        format!(" ({} without terminal escapes)", grouped(bytes))
+        format!(" ({} as UTF-8)", grouped(bytes))
     };
-    format!("size: {stored}{escapes}{first}{second}, {least}about {tokens}; {kind}")
+    format!("size: {stored}{text}{first}{second}, {least}about {tokens}; {kind}")
 }
 
 fn shape(subject: &Subject<'_>) -> Option<String> {

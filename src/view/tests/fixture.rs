@@ -13,10 +13,10 @@ use std::io;
 
 use crate::catalog::CATALOG;
 use crate::{Derived, RenderCost, RenderError, Rendered, View, ViewDir, render, run_filter};
-use ctxfs_core::materialize::{analyze, strip_escapes};
+use ctxfs_core::materialize::{analyze, decode, is_binary};
 use ctxfs_core::model::{
     Analysis, Earlier, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, LooseJson,
-    Place, Provenance, Record, Redactor, RelPath, Sections, Subject,
+    Place, Provenance, Reading, Record, Redactor, RelPath, Sections, Subject,
 };
 use ctxfs_core::redact::SecretRules;
 
@@ -106,8 +106,7 @@ impl Fixture {
     pub fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let analysis = analyze(&bytes).unwrap();
-        let text = analysis.plain.map(|_| strip_escapes(&bytes));
-        let mut fixture = Self::new(text.unwrap_or(bytes));
+        let mut fixture = Self::new(decode(&bytes, analysis.reading));
         fixture.record.size = analysis.bytes;
         fixture.analysis = analysis.of_text();
         fixture
@@ -169,7 +168,7 @@ fn place(path: &str) -> Place {
 
 fn analysis(bytes: &[u8]) -> Analysis {
     let text = String::from_utf8_lossy(bytes);
-    let encoding = match (bytes.contains(&0), bytes.is_ascii(), str::from_utf8(bytes)) {
+    let encoding = match (is_binary(bytes), bytes.is_ascii(), str::from_utf8(bytes)) {
         (true, ..) => Encoding::Binary,
         (_, true, _) => Encoding::Ascii,
         (.., Ok(_)) => Encoding::Utf8,
@@ -196,6 +195,9 @@ fn analysis(bytes: &[u8]) -> Analysis {
         repeated: Vec::new(),
         sections: Sections::default(),
         plain: None,
+        reading: Reading::default(),
+        charset: None,
+        overdrawn: 0,
         shortcuts: None,
         version: Analysis::VERSION,
     }

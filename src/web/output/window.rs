@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::{Result, Site, address, display};
-use ctxfs_core::materialize::{self, SNIFFED, strip_escapes};
+use ctxfs_core::materialize::{SNIFFED, is_binary as is_binary_start, reading, strip_escapes};
 use ctxfs_core::model::{Component, Json};
 use ctxfs_engine::{LineRow, LineWindow, Look, LookFacts};
 
@@ -125,17 +125,17 @@ impl RowWindow {
             WindowPosition::From(offset) => look.rows_from(offset)?,
             WindowPosition::At(offset) => look.rows_from(look.row_start(offset)?)?,
             WindowPosition::Before(offset) => look.rows_before(offset)?,
-            WindowPosition::End => look.rows_before(look.size())?,
+            WindowPosition::End => look.rows_before(look.text_size())?,
             WindowPosition::Line(line) => match offset_of(output, line)? {
-                Some(offset) if offset < look.size() => look.rows_from(offset)?,
-                Some(_) => look.rows_before(look.size())?,
+                Some(offset) if offset < look.text_size() => look.rows_from(offset)?,
+                Some(_) => look.rows_before(look.text_size())?,
                 None => {
                     let counted = look.counted();
                     notice = Some(format!(
                         "Line {} is not found yet: lines are counted up to {} of {}. Load this page again in a moment.",
                         display::grouped(line),
                         display::short_size(counted.bytes),
-                        display::short_size(look.size()),
+                        display::short_size(look.text_size()),
                     ));
                     look.rows_from(look.row_start(counted.bytes)?)?
                 }
@@ -153,7 +153,7 @@ impl RowWindow {
             first = Some(line);
         }
         let lines = lines_of(output);
-        Ok(Self { rows, start, end, first, lines, size: look.size(), notice })
+        Ok(Self { rows, start, end, first, lines, size: look.text_size(), notice })
     }
 
     pub(super) fn is_whole(&self) -> bool {
@@ -280,7 +280,7 @@ pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Optio
         }
     }
     match look.line_offset(line)? {
-        None if look.is_counted() => Ok(Some(look.size())),
+        None if look.is_counted() => Ok(Some(look.text_size())),
         found => Ok(found),
     }
 }
@@ -294,16 +294,16 @@ pub(super) fn known_offset(output: &RequestedOutput<'_>, line: u64) -> Result<Op
 }
 
 fn lines_of(output: &RequestedOutput<'_>) -> Option<u64> {
-    let (look, size) = (&output.look, output.look.size());
-    let analysis = output.facts.analysis.as_ref().filter(|found| found.bytes == size);
+    let look = &output.look;
+    let analysis = output.facts.analysis.as_ref().filter(|found| found.bytes == look.size());
     if let Some(found) = analysis {
         return Some(found.lines);
     }
     if !look.is_counted() {
         return None;
     }
-    let last = look.bytes(size.saturating_sub(1), 1).ok()?;
-    Some(look.counted().newlines + u64::from(last.first().is_some_and(|last| *last != b'\n')))
+    let last = look.rows_before(look.text_size()).ok()?.rows.pop();
+    Some(look.counted().newlines + u64::from(last.is_some_and(|last| !last.ends_line)))
 }
 
 // Image types that browsers show and that cannot contain scripts.
@@ -376,16 +376,16 @@ pub(crate) fn image_type(facts: &LookFacts) -> Option<&'static str> {
 
 pub(super) fn is_for_terminal(output: &RequestedOutput<'_>) -> bool {
     if let Some(found) = &output.facts.analysis {
-        return found.plain.is_some();
+        return found.text_reading().strips;
     }
     let start = output.look.bytes(0, SNIFFED).unwrap_or_default();
-    output.facts.is_log || materialize::is_for_terminal(&start)
+    reading(&start, output.facts.is_log).is_some_and(|reading| reading.strips)
 }
 
 fn is_binary(output: &RequestedOutput<'_>) -> bool {
     match &output.facts.analysis {
         Some(found) => found.is_binary(),
-        None => materialize::is_binary(&output.look.bytes(0, SNIFFED).unwrap_or_default()),
+        None => is_binary_start(&output.look.bytes(0, SNIFFED).unwrap_or_default()),
     }
 }
 

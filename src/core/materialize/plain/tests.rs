@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::materialize::plain_text::{Checkpoints, PlainText};
-use crate::model::Content as _;
+use crate::model::{Content as _, Reading};
 
 #[track_caller]
 fn shows(log: &[u8], text: &[u8]) {
@@ -38,9 +38,56 @@ fn text_that_no_progress_replaces_stays() {
     shows(b"row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n", b"row 2\rERROR row 3\rrow 5\n");
     shows(b"id,name\r1,name1\r2,name2\r", b"id,name\r1,name1\r2,name2");
     shows(b"a 10%\ra 20%\r\x1b[31mERROR: no\x1b[0m\r\ra 30%\r\n", b"a 20%\rERROR: no\ra 30%\n");
-    shows(b"step one\r\x1b[Kstep two\n", b"step two\n");
-    shows(b"step one\r        \rstep two\n", b"step two\n");
-    shows(b"one\rtwo\x1b[2Kthree\rfour", b"one\rthree\rfour");
+    shows(b"step one\r\x1b[Kstep two\n", b"step one\rstep two\n");
+    shows(b"step one\r        \rstep two\n", b"step one\rstep two\n");
+    shows(b"one\rtwo\x1b[2Kthree\rfour", b"one\rtwo\rthree\rfour");
+    shows(
+        b"copy 10%\rcopy 20% FAILED: no space\rcopy 30%\n",
+        b"copy 20% FAILED: no space\rcopy 30%\n",
+    );
+    shows(b"\x1b[2Kerror: checksum\x1b[2K\x1b[1Gdone\n", b"error: checksum\rdone\n");
+}
+
+#[test]
+fn erased_progress_is_removed() {
+    for progress in [
+        "Building [===>    ] 3/9: foo",
+        "\u{280b} reify:lodash: timing",
+        "Resolving packages...",
+        "12.3 MB/s",
+        "   \u{2501}\u{2501} 10.2/10.2 MB",
+    ] {
+        shows(format!("{progress}\r\x1b[KCompiling\n").as_bytes(), b"Compiling\n");
+        let blanks = " ".repeat(progress.len());
+        shows(format!("{progress}\r{blanks}\rCompiling\n").as_bytes(), b"Compiling\n");
+    }
+}
+
+#[test]
+fn each_row_of_the_screen_has_frames_of_its_own() {
+    let drawn =
+        |row: u32, text: &str| format!("\x1b[{row}A\x1b[2K\r{text}\r\x1b[{row}B").into_bytes();
+    let log = [
+        b"a: Waiting\r\nb: Waiting\r\n".to_vec(),
+        drawn(2, "a: Downloading 10%"),
+        drawn(1, "b: Downloading 10%"),
+        drawn(2, "a: Downloading 60%"),
+        drawn(1, "b: FAILED: checksum mismatch"),
+        drawn(2, "a: Pull complete"),
+        b"1 of 2 failed\r\n".to_vec(),
+    ];
+    let text = b"a: Waiting\nb: Waiting\n\
+        b: FAILED: checksum mismatch\ra: Pull complete\r1 of 2 failed\n";
+    shows(&log.concat(), text);
+    shows(b"\x1b[3;1Hcpu 10%\x1b[5;1Hmem 20%\x1b[3;1Hcpu 30%\n", b"mem 20%\rcpu 30%\n");
+    shows(b"one\x1b7\x1b[Atwo\x1b8three\n", b"one\rtwo\rthree\n");
+}
+
+#[test]
+fn frames_that_are_drawn_over_are_counted() {
+    let mut stripper = EscapeStripper::default();
+    stripper.push(b"1%\r2%\r3%\nplain\n\x1b[m1%\r2%\rERROR\r9%\n1%\r2%\r", &mut Vec::new());
+    assert_eq!(stripper.overdrawn(), 4);
 }
 
 #[test]
@@ -84,6 +131,9 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         Just(b"\x1b[1;31m".to_vec()),
         Just(b"\x1b[1G".to_vec()),
         Just(b"\x1b[2K".to_vec()),
+        Just(b"\x1b[2A".to_vec()),
+        Just(b"\x1b[B".to_vec()),
+        Just(b"\x1b[7;1H".to_vec()),
         Just(b"\x1b]0;t\x07".to_vec()),
         Just(b"\x1b[".to_vec()),
         Just(b"\0".to_vec()),
@@ -102,17 +152,17 @@ proptest! {
         let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
         for part in log.chunks(if log.len() > 5000 { step * 1000 } else { step }) {
             stripper.push(part, &mut out);
-            prop_assert!(stripper.before.len() + stripper.held.len() <= HELD);
+            prop_assert!(stripper.line.held <= HELD && stripper.line.frames.len() <= MAX_FRAMES);
         }
         out.extend_from_slice(&stripper.tail());
         prop_assert_eq!(&out, &strip_escapes(&log));
         let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
         prop_assert_eq!(lines(&out), lines(&log));
         prop_assert!(out.len() <= log.len());
-        let parts = text_ranges(&log);
-        prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
-        let parts: Vec<u8> = parts.into_iter().flat_map(|part| log[part].to_vec()).collect();
-        prop_assert_eq!(&parts, &out);
+        let parts = text_parts(&log);
+        prop_assert!(parts.windows(2).all(|pair| pair[0].log.end <= pair[1].log.start));
+        let text = |part: TextPart| if part.is_return { b"\r" } else { &log[part.log] };
+        prop_assert_eq!(parts.into_iter().flat_map(text).copied().collect::<Vec<u8>>(), out);
     }
 
     #[test]
@@ -124,7 +174,7 @@ proptest! {
     ) {
         let log = pieces.concat().repeat(repeat);
         let text = strip_escapes(&log);
-        let (checkpoints, read) = Checkpoints::of(&log, &|| false).unwrap();
+        let (checkpoints, read) = Checkpoints::of(&log, Reading::TERMINAL, &|| false).unwrap();
         prop_assert_eq!(read, log.len() as u64);
         let content = PlainText::new(&log, checkpoints.clone()).unwrap();
         prop_assert_eq!(content.len(), text.len() as u64);
@@ -139,12 +189,13 @@ proptest! {
     }
 }
 
-/// Returns the text of a line as the general stripper prints it.
-fn printed(line: &[u8]) -> Vec<u8> {
+/// Returns the text of a line as the general stripper prints it, and the number of frames that were
+/// drawn over.
+fn printed(line: &[u8]) -> (Vec<u8>, u64) {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
     stripper.inside(line, &mut out);
-    out.extend_from_slice(&stripper.tail());
-    out
+    stripper.line.finish(&mut (&mut out, ()));
+    (out, stripper.overdrawn())
 }
 
 #[test]
@@ -161,7 +212,7 @@ fn lines_with_colours_or_frames_are_simple() {
         ("a\u{9b}31m", None),
     ] {
         let mut out = b"kept ".to_vec();
-        let is_simple = print_simple(line.as_bytes(), &mut out);
+        let is_simple = EscapeStripper::default().print_simple(line.as_bytes(), &mut out);
         assert_eq!(out.strip_prefix(b"kept ").unwrap(), shown.unwrap_or("").as_bytes());
         assert_eq!(is_simple, shown.is_some(), "{line:?}");
     }
@@ -184,8 +235,10 @@ proptest! {
         let mut line = parts.concat();
         line.retain(|byte| *byte != b'\n');
         let mut out = Vec::new();
-        if print_simple(&line, &mut out) {
-            prop_assert_eq!(out, printed(&line));
+        let mut simple = EscapeStripper::default();
+        if simple.print_simple(&line, &mut out) {
+            let (text, overdrawn) = printed(&line);
+            prop_assert_eq!((out, simple.overdrawn()), (text, overdrawn));
         }
     }
 }

@@ -520,8 +520,8 @@ pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<
     else {
         return Ok(None);
     };
-    let (shortcuts, reads) = if analysis.has_escapes() {
-        of_log(record, analysis, content)?
+    let (shortcuts, reads) = if analysis.is_decoded() {
+        of_decoded(record, analysis, content)?
     } else {
         of_text(record, analysis.clone(), content)?
     };
@@ -558,15 +558,15 @@ fn of_text(
     Ok((shortcuts, reads))
 }
 
-/// Like [`of_text`], for a log with escape sequences. The stand-ins of such a log show its plain
-/// text. Maps the ranges of the text to ranges of the log, and adds checkpoints from which the log
-/// can be decoded.
-fn of_log(
+/// Like [`of_text`], for a log whose text is not the bytes as they are. The stand-ins of such a log
+/// show its text. Maps the ranges of the text to ranges of the log, and adds checkpoints from which
+/// the log can be decoded.
+fn of_decoded(
     record: &Record,
     analysis: &Analysis,
     log: &dyn Content,
 ) -> io::Result<(Shortcuts, StandInReads)> {
-    let lines = Checkpoints::dense(log)?;
+    let lines = Checkpoints::dense(log, analysis.text_reading())?;
     let text = PlainText::new(log, lines.clone())?;
     let (mut shortcuts, reads) = of_text(record, analysis.of_text(), &text)?;
     let mut places = Vec::new();

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::{Corpus, CorpusQuery};
+use ctxfs_core::materialize::is_binary;
 use ctxfs_core::model::{Place, RelPath, Root};
 use ctxfs_core::redact::{Rule, SecretRules};
 
@@ -63,6 +64,7 @@ impl Corpus for Memory {
             "gone" => return Ok(Loaded::Gone),
             "closed" => return Ok(Loaded::Closed),
             "locked" => return Err(io::Error::from_raw_os_error(libc::EACCES)),
+            _ if is_binary(bytes) => return Ok(Loaded::Binary),
             _ => {}
         }
         if bytes.len() >= buffer.len() {

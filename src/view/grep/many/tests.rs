@@ -11,6 +11,7 @@ use crate::CorpusQuery;
 use crate::grep::fold;
 use crate::grep::tests::{QUERIES, corpus, log, split_notice};
 use crate::query::SearchScope;
+use ctxfs_core::materialize::is_binary;
 use ctxfs_core::model::{Content, Place, RelPath, Root};
 use ctxfs_core::redact::{Rule, SecretRules};
 
@@ -104,6 +105,7 @@ impl Corpus for Memory {
         match name.to_text().as_str() {
             "gone" => return Ok(Loaded::Gone),
             "locked" => return Err(io::Error::from_raw_os_error(libc::EACCES)),
+            _ if is_binary(bytes) => return Ok(Loaded::Binary),
             _ => {}
         }
         if self.large || bytes.len() >= buffer.len() {

@@ -20,7 +20,6 @@ use crate::grep::report::MatchReport;
 use crate::grep::{self, fold, report};
 use crate::query::SearchOptions;
 use crate::range::TextPosition;
-use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::{Content, view_bytes};
 use ctxfs_core::redact::Masked;
 
@@ -176,7 +175,7 @@ impl<'a> ArtifactSearcher<'a> {
         let content: Box<dyn Content> = match self.search.corpus.load(number, buffer)? {
             Loaded::Gone => return Ok(Visited::Gone),
             Loaded::Closed => return Ok(Visited::Closed),
-            Loaded::Whole(length) if is_binary(&buffer[..length]) => return Ok(Visited::Binary),
+            Loaded::Binary => return Ok(Visited::Binary),
             // Reading checks the time as often as a slow matcher needs it.
             Loaded::Whole(length)
                 if !self.search.first.begins_inside(number) && !self.matcher.is_slow() =>
@@ -185,9 +184,6 @@ impl<'a> ArtifactSearcher<'a> {
                 return self.search_whole(number, &buffer[..length]).map(Visited::Done);
             }
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
-            Loaded::Opened(content) if is_binary(&content.bytes(0, SNIFFED)?) => {
-                return Ok(Visited::Binary);
-            }
             Loaded::Opened(content) => content,
         };
         Ok(Visited::Done(if self.search.streams() {
