@@ -361,7 +361,7 @@ impl TextFacts {
     fn charset(&self) -> Option<&'static str> {
         match self.encoding() {
             Encoding::Broken => self.text.code_page(),
-            _ => self.magic.has_mark().then_some("UTF-8 with byte order mark"),
+            _ => self.magic.charset(),
         }
     }
 

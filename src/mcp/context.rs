@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::context::extraction::QuestionMonitor;
 use crate::context::location::Location;
 use crate::shelf::GatewayConversation;
-use ctxfs_core::model::{Content, ContextRef};
+use ctxfs_core::materialize::{Checkpoints, PlainText, SNIFFED, reading};
+use ctxfs_core::model::{Content, ContextRef, Reading};
 use ctxfs_view::context_ref;
 
 // Maximum number of artifacts listed as resources, newest first.
@@ -146,17 +147,28 @@ fn read(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> 
     let file = place.open()?;
     let limit = number(arguments, "limit")?.unwrap_or(u64::MAX).min(most_bytes(open));
     let offset = number(arguments, "offset")?.unwrap_or(0);
-    let slice = TextRange::read(&file, offset, limit).map_err(|error| error.to_string())?;
-    if slice.is_binary {
+    let Some(text) = decoded(&file).map_err(|error| error.to_string())? else {
         return Err(format!(
             "`{}` is binary; context_view with `meta.json` describes it",
             place.name()
         ));
-    }
+    };
+    let slice = TextRange::read(&*text, offset, limit).map_err(|error| error.to_string())?;
     Ok(json!({
         "content": [{"type": "text", "text": slice.text}],
-        "structuredContent": {"offset": slice.offset, "next": slice.next, "total": file.len()},
+        "structuredContent": {"offset": slice.offset, "next": slice.next, "total": text.len()},
     }))
+}
+
+/// Returns the content of `file` as UTF-8, or `None` if it is binary.
+fn decoded(file: &dyn Content) -> io::Result<Option<Box<dyn Content + '_>>> {
+    let Some(reading) = reading(&file.bytes(0, SNIFFED)?, false) else { return Ok(None) };
+    let reading = Reading { charset: reading.charset, ..Reading::default() };
+    if reading.is_plain() {
+        return Ok(Some(Box::new(file)));
+    }
+    let (checkpoints, _) = Checkpoints::of(file, reading, &|| false)?;
+    Ok(Some(Box::new(PlainText::new(file, checkpoints)?)))
 }
 
 fn tail(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
@@ -314,7 +326,6 @@ struct TextRange {
     pub(crate) offset: u64,
     pub(crate) next: Option<u64>,
     pub(crate) text: String,
-    is_binary: bool,
 }
 
 impl TextRange {
@@ -330,9 +341,8 @@ impl TextRange {
             bytes.truncate(end_of_last(&bytes));
         }
         let end = offset + bytes.len() as u64;
-        let is_binary = memchr::memchr(0, &bytes).is_some();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Self { offset, next: (end < file.len()).then_some(end), text, is_binary })
+        Ok(Self { offset, next: (end < file.len()).then_some(end), text })
     }
 }
 

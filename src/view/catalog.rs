@@ -167,7 +167,6 @@ views! {
     Errors = ViewType {
         suffix: ".errors",
         needs_analysis: true,
-        shows: Shows::Lines,
         readme: "| `X.errors` | the first error of each kind, in its context, with its count |",
         ..ViewType::TEXT
     }, |subject, _, out| errors::render(subject, out);
@@ -393,10 +392,7 @@ pub(super) enum Shows {
     // No bytes of the artifact. The view describes the artifact in text that is valid for any
     // content.
     Facts,
-    // A few lines, which are written only if they contain no NUL byte. The analysis cannot decide
-    // this, because it may not have reached these lines.
-    Lines,
-    // Text of any length. The view itself removes NUL bytes.
+    // Text of the artifact, unless it is binary.
     Text,
 }
 
@@ -429,7 +425,7 @@ impl ViewType {
         readme: "",
     };
     // Defaults for a view that shows some lines of the artifact or of the text of another view.
-    pub(super) const LINES: Self = Self { shows: Shows::Lines, is_of_views: true, ..Self::TEXT };
+    pub(super) const LINES: Self = Self { is_of_views: true, ..Self::TEXT };
     // Defaults for a view that describes the artifact.
     pub(super) const FACTS: Self =
         Self { needs_analysis: true, shows: Shows::Facts, counts_masks: true, ..Self::TEXT };
@@ -471,10 +467,10 @@ fn render_unmarked(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     match view.view_type().shows {
-        Shows::Lines | Shows::Text if subject.analysis.is_binary() => {
+        Shows::Text if subject.analysis.is_binary() => {
             Ok(Rendered::noted(binary_notice(subject)))
         }
-        Shows::Facts | Shows::Lines | Shows::Text => view.write(subject, expired, out),
+        Shows::Facts | Shows::Text => view.write(subject, expired, out),
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) fn render(
     let mut values = ValueStream::default();
     let mut block = vec![0; READ_BYTES];
     let mut offset = 0;
-    let mut whole = true;
-    while values.faults.hidden.is_none() {
+    let mut whole;
+    loop {
         whole = !expired();
         let got = if whole { content.read_at(offset, &mut block)? } else { 0 };
         if got == 0 {
@@ -56,7 +56,7 @@ pub(super) fn render(
     let shown = out.counts().notice();
     // Line numbers in the rest of the notice also count the line about masked secrets.
     let first = u64::from(shown.is_some());
-    let rest = notice(subject, &values, late.as_deref(), first);
+    let rest = notice(&values, late.as_deref(), first);
     Ok(Rendered { notice: [shown, rest].into_iter().flatten().reduce(|a, b| a + &b), whole })
 }
 
@@ -102,12 +102,7 @@ fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
 
 // Returns the notice. Line numbers in it count from the start of the view: they include the lines
 // of the notice itself, and `first` lines before it.
-fn notice(
-    subject: &Subject<'_>,
-    values: &ValueStream,
-    late: Option<&str>,
-    first: u64,
-) -> Option<String> {
+fn notice(values: &ValueStream, late: Option<&str>, first: u64) -> Option<String> {
     let faults = &values.faults;
     let lines = |before: u64| -> Vec<String> {
         let capped = values.indenter.capped.then(|| {
@@ -118,7 +113,6 @@ fn notice(
             wrong(faults, before),
             rest(faults),
             open(faults),
-            hidden(faults, subject),
             capped,
         ];
         lines.into_iter().flatten().collect()
@@ -153,15 +147,6 @@ fn open(faults: &BrokenParts) -> Option<String> {
         grouped(line),
         grouped(column),
         counted(open as u64, "bracket"),
-    ))
-}
-
-fn hidden(faults: &BrokenParts, subject: &Subject<'_>) -> Option<String> {
-    let offset = faults.hidden?;
-    Some(format!(
-        "not text from byte {} on, so that does not follow. The bytes: {}",
-        grouped(offset + 1),
-        subject.place.file(),
     ))
 }
 
@@ -217,22 +202,18 @@ enum StreamState {
     Line,
     // Inside text that is not JSON, up to the end of the stream.
     Rest,
-    // Inside bytes that are not shown, up to the end of the stream.
-    Hidden,
 }
 
 /// The parts of a stream that are not JSON: their number and the first of them.
 ///
 /// `rest` is the line from which the stream is no longer parsed as JSON. `open` is set if the
 /// stream ended inside a value, and has the place of the end and the number of open brackets.
-/// `hidden` is the offset of the first byte that is not text. Nothing is shown from that byte on.
 #[derive(Debug, Default)]
 struct BrokenParts {
     count: u64,
     first: Option<BrokenPart>,
     rest: Option<u64>,
     open: Option<(TextPosition, usize)>,
-    hidden: Option<u64>,
 }
 
 /// The start of a part that is not JSON: its place in the stream, and its line in the indented
@@ -252,7 +233,6 @@ impl ValueStream {
                 StreamState::Before | StreamState::Between => self.between(bytes, at),
                 StreamState::Inside { line } => self.inside(bytes, at, line),
                 StreamState::Line | StreamState::Rest => self.plain(bytes, at),
-                StreamState::Hidden => break,
             };
         }
         if let Some(newline) = memchr::memrchr(b'\n', bytes) {
@@ -382,12 +362,8 @@ impl ValueStream {
             _ => None,
         };
         let plain = &rest[..line.unwrap_or(rest.len())];
-        let shown = memchr::memchr(0, plain);
-        self.indenter.plain(&plain[..shown.unwrap_or(plain.len())]);
-        if let Some(shown) = shown {
-            self.faults.hidden = Some(self.taken + (at + shown) as u64);
-            self.state = StreamState::Hidden;
-        } else if line.is_some() {
+        self.indenter.plain(plain);
+        if line.is_some() {
             self.newlines += 1;
             self.indenter.end_value();
             self.state = StreamState::Between;

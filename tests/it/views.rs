@@ -6,6 +6,7 @@ mod guard;
 mod jq;
 mod of_views;
 mod pages;
+mod readings;
 mod scratch;
 mod search;
 mod true_to;

@@ -46,9 +46,14 @@ impl Magic {
         }
     }
 
-    /// Returns true if the stream begins with the byte order mark of UTF-8.
-    pub(super) fn has_mark(&self) -> bool {
-        self.head.starts_with(UTF8_BOM)
+    /// Returns the name of the character set that the stream names itself: by the byte order mark
+    /// of UTF-8, or by an escape sequence of ISO 2022.
+    pub(super) fn charset(&self) -> Option<&'static str> {
+        if self.head.starts_with(UTF8_BOM) {
+            return Some("UTF-8 with byte order mark");
+        }
+        let at = iso_2022(&self.head)?;
+        Some(if self.head[at..].starts_with(b"\x1b$)") { "ISO-2022-KR" } else { "ISO-2022-JP" })
     }
 
     fn text_type(&self) -> &'static str {
@@ -70,10 +75,19 @@ pub(super) fn begins_binary(bytes: &[u8]) -> bool {
     format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
 }
 
+/// Returns the place of the first escape sequence by which a text in ISO-2022-JP or ISO-2022-KR
+/// switches to characters of two bytes. Terminals do not use it.
+pub(super) fn iso_2022(text: &[u8]) -> Option<usize> {
+    let switch = memchr::memmem::find(text, b"\x1b$")?;
+    text[switch + 2..].first().filter(|next| b"@AB()".contains(next)).map(|_| switch)
+}
+
 fn format(head: &[u8]) -> Option<&'static str> {
     let may_be = TEXT_LIKE.iter().any(|mark| head.starts_with(mark)) || !is_text(head);
     match may_be.then(|| infer::get(head)).flatten()?.mime_type() {
         _ if head.starts_with(COMPOUND) => Some("application/x-ole-storage"),
+        // Markup in a code page.
+        mime if mime.starts_with("text/") => None,
         mime => Some(mime),
     }
 }
@@ -141,6 +155,7 @@ mod tests {
 
     #[test]
     fn text_that_begins_like_a_format_stays_text() {
+        assert!(!begins_binary(b"<?xml version='1.0' encoding='koi8-r'?>\n<a>\xf0\xd2</a>"));
         for head in
             ["BMW sold 3 cars", "MZ is a mark", "ID3 tags", "GIF89a is old", "\u{1b}[31mred"]
         {

@@ -10,8 +10,8 @@ use crate::materialize::plain::{EscapeStripper, strip_escapes};
 use crate::materialize::{SNIFFED, magic, terminal};
 use crate::model::{Charset, LineEnd, Reading};
 
-// Maximum number of stray NUL bytes and control characters in a text, whatever its length; in a long
-// text, one in `STRAY_SHARE` bytes may be one.
+// Maximum number of NUL bytes, or blocks of them, in a text of any length without other control
+// characters. In a long text, one in `STRAY_SHARE` bytes may be either.
 const STRAY: usize = 3;
 const STRAY_SHARE: usize = 100;
 // In a text whose only strange bytes are single NUL bytes, such as those after file names, one in
@@ -101,17 +101,18 @@ fn nul_use(start: &[u8]) -> NulUse {
         pairs += usize::from(run > 1);
         at += found + run;
     }
-    let controls = start.iter().filter(|byte| magic::is_binary_control(**byte)).count() - nuls;
+    let is_control = |byte: &&u8| magic::is_binary_control(**byte) || **byte == 0x7f;
+    let controls = start.iter().filter(is_control).count() - nuls;
     let newlines = memchr::memchr_iter(b'\n', start).count();
     let text = start.len() - nuls - controls;
     let is_list = nuls >= 2
         && controls == 0
         && longest <= 2
-        && 10 * pairs <= nuls
+        && 4 * pairs <= nuls
         && 2 * newlines <= nuls
         && text >= nuls;
     let stray = runs + controls;
-    let is_few = stray <= STRAY || stray * STRAY_SHARE <= text;
+    let is_few = (controls == 0 && runs <= STRAY) || stray * STRAY_SHARE <= text;
     let is_single = controls == 0 && longest == 1 && nuls * SINGLE_SHARE <= text;
     if is_list {
         NulUse::List

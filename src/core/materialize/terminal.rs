@@ -10,7 +10,7 @@
 
 use memchr::{memchr, memchr2};
 
-use crate::materialize::failure;
+use crate::materialize::{failure, magic};
 
 const ESCAPE: u8 = 0x1b;
 // Number of similar frames in a row that are progress even without a percentage or a rate.
@@ -23,6 +23,7 @@ const FRAMES: usize = 3;
 /// space in a document.
 pub(super) fn is_for_terminal(start: &[u8]) -> bool {
     memchr2(ESCAPE, b'\r', start).is_some()
+        && magic::iso_2022(start).is_none()
         && (memchr(ESCAPE, start).is_some() || has_frames(start))
 }
 
@@ -300,6 +301,7 @@ mod tests {
             b"line 1\rline 2\rline 3\rline 4\r",
             b"a log\nrow 1\rrow 2\rERROR row 3\rrow 4\rrow 5\na log\n",
             b"10:00:01 INFO a\r10:00:02 INFO b\r10:00:03 ERROR c\r\n",
+            b"\x1b$B$3$s\x1b(B\n",
             b"[\r\"same 1\",\r\"same 2\",\r\"same 3\"]",
         ] {
             assert!(!is_for_terminal(text), "{}", text.escape_ascii());

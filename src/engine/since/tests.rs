@@ -60,8 +60,8 @@ fn outputs_are_compared_when_they_are_recorded() {
     let lines = Change::Lines { removed: 0, added: 1 };
     assert_eq!(fixture.run("c", b"one\ntwo\n", None), Some(lines));
     assert_eq!(fixture.run("d", b"one\n", Some("it was cut")), Some(Change::Other));
-    assert_eq!(fixture.run("e", b"a\0b", None), Some(Change::Other));
-    assert_eq!(fixture.run("f", b"a\0b", None), Some(Change::Same));
+    assert_eq!(fixture.run("e", b"\x01\0b", None), Some(Change::Other));
+    assert_eq!(fixture.run("f", b"\x01\0b", None), Some(Change::Same));
     let large = vec![b'\n'; COMPARED_BYTES as usize + 1];
     assert_eq!(fixture.run("g", &large, None), Some(Change::Other));
     assert_eq!(fixture.run("h", &large, None), Some(Change::Same));

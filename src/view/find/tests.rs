@@ -79,7 +79,7 @@ fn nothing_found_says_so() {
     assert_eq!(find("", "x"), "# /ctx/c7/artifacts/tool/9f3k.txt is empty\n");
     assert_eq!(find("text", "..."), "# no words to look for: a word has letters or digits\n");
     assert_eq!(find("text", &"x".repeat(300)), "# a word is too long: at most 256 bytes\n");
-    assert!(find("a\0b", "a").starts_with("# not text ("));
+    assert!(find("a\x01\0b", "a").starts_with("# not text ("));
     assert_eq!(find("text and why\n", "why").lines().nth(1), Some("1:text and why"));
 }
 

@@ -36,7 +36,7 @@ fn in_pieces(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
             Ok(())
         })
         .unwrap();
-    let notice = notice(&fixture("").subject(), &values, None, 0).unwrap_or_default();
+    let notice = notice(&values, None, 0).unwrap_or_default();
     (text, notice)
 }
 
@@ -166,7 +166,7 @@ fn what_is_not_json_is_said_to_be_none() {
     let want = format!("# not JSON from line 3, byte column 3 on (text/plain, 19 bytes), {ways}");
     assert_eq!(pretty(wrong), want);
     assert_eq!(pretty(""), "");
-    assert!(pretty("{\"a\": \0}").starts_with("# not text (application/octet-stream"));
+    assert!(pretty("{\"a\": \x01\0}").starts_with("# not text (application/octet-stream"));
 }
 
 /// Only the first bytes of a large content are analysed.
@@ -179,20 +179,12 @@ fn a_long_string_is_json() {
 }
 
 #[test]
-fn what_is_no_text_further_on_is_not_shown() {
-    let mut text =
-        b"{\"name\":\"a value that is long enough to be told from text\",\"more\":[1,2,3]}\nno \0 text\n".to_vec();
-    let mut fixture = fixture(text.clone());
-    text.truncate(78);
-    fixture.analysis = analyze(&text).unwrap();
-    let shown = fixture.text(&View::Pretty);
-    let notices: Vec<&str> = shown.lines().filter(|line| line.starts_with("# ")).collect();
-    assert_eq!(notices.len(), 2, "{shown}");
-    assert_eq!(
-        notices[1],
-        "# not text from byte 79 on, so that does not follow. The bytes: /ctx/c7/artifacts/tool/9f3k.txt"
-    );
-    assert!(shown.ends_with("}\nno "), "{shown}");
+fn a_nul_byte_further_on_is_shown() {
+    let mut text = b"{\"a\": [1]}\n".repeat(9000);
+    text.extend_from_slice(b"no \0 text\n{\"b\": 2}\n");
+    let shown = fixture(text).text(&View::Pretty);
+    assert!(shown.starts_with("# line 9,001 is not JSON from byte column 1 on"), "{shown:.200}");
+    assert!(shown.ends_with("}\nno \0 text\n{\n  \"b\": 2\n}\n"), "{shown}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn changes_are_counted() {
     let later = TWO_FAIL.replace("0.00s", "3.10s").replace("(101)", "(9)");
     assert_eq!(change_of(TWO_FAIL, [101, 101], &later), Change::Alike);
     assert_eq!(change_of("a\nb\n", [0, 0], "a\nc\nd\n"), Change::Lines { removed: 1, added: 2 });
-    assert_eq!(change_of("a\0b", [0, 0], "a\0c"), Change::Other);
+    assert_eq!(change_of("a\x01\0b", [0, 0], "a\x01\0c"), Change::Other);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn equal_outputs_take_one_line() {
 
 #[test]
 fn binary_content_is_not_shown() {
-    let text = shown(&output("a\0b", 0, 0), &output("plain\n", 0, 0));
+    let text = shown(&output("a\x01\0b", 0, 0), &output("plain\n", 0, 0));
     assert!(text.ends_with("; not text, so not compared further\n") && text.is_ascii(), "{text}");
 }
 

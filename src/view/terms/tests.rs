@@ -112,7 +112,7 @@ fn time_can_run_out() {
 
 #[test]
 fn what_is_not_text_is_not_printed() {
-    let printed = terms(b"some words\0".to_vec());
+    let printed = terms(b"some words\x01\0".to_vec());
     assert!(printed.starts_with("# not text ("), "{printed}");
 }
 

@@ -81,7 +81,7 @@ fn views_of_what_was_made_for_a_terminal_show_its_text() {
             assert_eq!(fs::read_to_string(dir.join("x.log")).unwrap(), log);
             let pages = fs::read_dir(dir.join("x.log.pages")).unwrap().count();
             assert_eq!(pages, fs::read_dir(dir.join("y.log.pages")).unwrap().count());
-            let size = format!("{} without terminal escapes)", grouped(text.len()));
+            let size = format!("{} without terminal escapes and ", grouped(text.len()));
             assert!(view(&dir, "x.log", "summary").contains(&size));
             let meta: serde_json::Value =
                 serde_json::from_str(&view(&dir, "x.log", "meta.json")).unwrap();
@@ -99,53 +99,41 @@ fn views_of_what_was_made_for_a_terminal_show_its_text() {
     }
 }
 
-/// A carriage return ends lines, too, and progress does not take other text with it.
+/// Progress does not take other text with it.
 #[test]
-fn what_ends_in_carriage_returns_is_found() {
-    let row = |number: usize| format!("\r{number},name{number},city{}", number % 7);
-    let table = format!(
-        "id,name,city{}\r2000,ERROR disk full,nowhere",
-        (1..2000).map(row).collect::<String>()
-    );
-    let hl7 = "MSH|^~\\&|A|B\rPID|1||77||Doe\rOBX|1|NM|GLU^Glucose||250|mg/dL\rOBX|2|NM|GLU^Glucose||90|mg/dL\r";
+fn what_is_not_progress_is_found() {
     let numbered: Vec<String> = (1..=100).map(|number| format!("log line {number}\n")).collect();
     let numbered = numbered.concat();
     let log = format!("{numbered}row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n{numbered}");
     let progress = "start\ncopy 10%\rcopy 20%\rERROR: no\rcopy 30%\r\nend\n";
+    let row = |row: u32, text: &str| format!("\x1b[{row}A\x1b[2K\r{text}\r\x1b[{row}B");
+    let pull = [
+        "latest: Pulling from library/thing\r\na: Pulling fs layer\r\nb: Pulling fs layer\r\n",
+        &row(2, "a: Downloading 10%"),
+        &row(1, "b: Downloading 10%"),
+        &row(2, "a: Downloading 90%"),
+        &row(1, "b: FAILED: checksum mismatch"),
+        &row(2, "a: Pull complete"),
+        "1 of 2 layers failed\r\n",
+    ]
+    .concat();
     let mount = TestMount::new(Mode::ALL[0]);
     let dir = mount.tool("c7");
-    let terminal = mount.path().join("c7/artifacts/terminal");
-    for (name, text) in
-        [("mac.csv", &*table), ("hl7.txt", hl7), ("log.txt", &log), ("p.txt", progress)]
-    {
+    for (name, text) in [("log.txt", &*log), ("p.txt", progress), ("pull.txt", &*pull)] {
         fs::write(dir.join(name), text).unwrap();
-        fs::write(terminal.join(name), text).unwrap();
     }
-    for (name, text) in [("mac.csv", &*table), ("hl7.txt", hl7), ("log.txt", &log)] {
-        let pages = fs::read_dir(dir.join(format!("{name}.pages"))).unwrap();
-        let mut pages: Vec<_> = pages.map(|page| page.unwrap().path()).collect();
-        pages.sort();
-        let whole: Vec<u8> = pages.iter().flat_map(|page| fs::read(page).unwrap()).collect();
-        assert_eq!(whole, text.as_bytes(), "{name}");
-    }
-    assert_eq!(view(&dir, "mac.csv", "head"), table);
-    assert_eq!(view(&dir, "hl7.txt", "grep/OBX"), format!("1:{hl7}\n"));
     assert_eq!(
         view(&dir, "log.txt", "grep/ERROR"),
         "101:row 1\rrow 2\rERROR row 3\rrow 4\rrow 5\n"
     );
-    assert!(view(&dir, "mac.csv", "grep/name1234").contains("1234,name1234,city2"));
-    assert!(view(&dir, "mac.csv", "find/name1234").contains("name1234"));
     assert_eq!(view(&dir, "p.txt", "grep/ERROR"), "2:copy 20%\rERROR: no\rcopy 30%\n");
-    assert!(
-        view(&dir, "p.txt", "summary").contains("shown: all of it as a terminal shows it, 3 lines")
-    );
-    for (name, query) in [
-        ("mac.csv", "grep/-o name1234"),
-        ("hl7.txt", "grep/-o OBX.2"),
-        ("log.txt", "grep/-o ERROR"),
-    ] {
-        assert!(!view(&terminal, name, query).is_empty(), "{name}");
+    let summary = view(&dir, "p.txt", "summary");
+    assert!(summary.contains("shown: all of it as a terminal shows it, 3 lines"), "{summary}");
+    assert!(summary.contains(" without terminal escapes and 1 frame drawn over)"), "{summary}");
+    let last = "4:b: FAILED: checksum mismatch\ra: Pull complete\r1 of 2 layers failed\n";
+    assert_eq!(view(&dir, "pull.txt", "grep/complete|checksum"), last);
+    for part in ["summary", "find/checksum mismatch", "errors", "tail"] {
+        assert!(view(&dir, "pull.txt", part).contains("FAILED: checksum mismatch"), "{part}");
     }
 }
 
@@ -155,7 +143,7 @@ fn escapes_far_from_the_start_and_returns_in_data_stay() {
     let mount = TestMount::new(Mode::ALL[0]);
     let dir = mount.tool("c7");
     let late = format!("{}\x1b[31mred\n", "a line of text\n".repeat(5000));
-    for (name, text) in [("late.txt", late.as_str()), ("mac.csv", "id,name\n1,Ann\r2,Joe\r")] {
+    for (name, text) in [("late.txt", late.as_str()), ("mixed.csv", "id\n1,Ann\n2,Joe\r3,Bea\r")] {
         fs::write(dir.join(name), text).unwrap();
         assert!(text.ends_with(&view(&dir, name, "lines/-1")), "{name}");
     }

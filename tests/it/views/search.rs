@@ -139,7 +139,7 @@ fn it_follows_every_change() {
         assert_eq!(found(), "x.txt:1:needle\ny.txt:1:needle 1\n", "{mode:?}");
         fs::remove_file(dir.join("x.txt")).unwrap();
         assert_eq!(found(), "y.txt:1:needle 1\n", "{mode:?}");
-        fs::write(dir.join("b.bin"), b"needle\0\n").unwrap();
+        fs::write(dir.join("b.bin"), b"needle\x01\0\n").unwrap();
         let want = "# 1 artifact is not text, and not searched: b.bin\ny.txt:1:needle 1\n";
         assert_eq!(found(), want, "{mode:?}");
     }

@@ -126,7 +126,7 @@ fn what_is_left_out_is_said() {
     let memory = Memory::of(&[
         ("closed", "x"),
         ("gone", "x"),
-        ("bin", "disk\0\0\0"),
+        ("bin", "disk\x01\0\0"),
         ("a.txt", "disk full\n"),
     ]);
     let text = memory.text("disk");
