@@ -61,7 +61,7 @@ pub use crate::materialize::likeness::{LikenessHasher, exact};
 pub use crate::materialize::pattern::Pattern;
 pub use crate::materialize::plain::{TextPart, strip_escapes, text_parts};
 pub use crate::materialize::plain_text::{Checkpoints, PlainText};
-pub use crate::materialize::reading::{decode, reading};
+pub use crate::materialize::reading::{SNIFFED, decode, reading};
 pub use crate::materialize::terminal::escape_length;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
@@ -74,9 +74,6 @@ const SCANNED_BYTES: usize = 128 << 10;
 // Size in bytes of the blocks in which a stream is analysed. The positions of the newlines in a
 // block take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
-
-/// [`reading`] examines only this many bytes at the start of content.
-pub const SNIFFED: usize = 64 << 10;
 
 /// Analyses one stream.
 ///
@@ -152,7 +149,7 @@ impl Analyzer {
     pub fn finish(&self) -> Analysis {
         let mut rest = Vec::new();
         if let Some(extractor) = &self.extractor {
-            extractor.finish(&mut rest);
+            extractor.decoder.finish(&mut rest);
         }
         if self.start.is_none() && rest.is_empty() {
             return self.report();
@@ -192,7 +189,7 @@ impl Analyzer {
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             reading: self.extractor.as_ref().map(|it| it.reading()).unwrap_or_default(),
             charset: self.charset(),
-            overdrawn: self.extractor.as_ref().map_or(0, |it| it.decoder.overdrawn()),
+            overdrawn: self.extractor.as_ref().map_or(0, |it| it.decoder.stripper.overdrawn()),
             shortcuts: None,
             version: Analysis::VERSION,
         }

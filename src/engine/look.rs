@@ -97,7 +97,7 @@ impl Look {
 
     /// Returns the length of what lines and rows are taken from.
     pub fn text_size(&self) -> u64 {
-        self.text.len()
+        self.text().len()
     }
 
     pub fn size(&self) -> u64 {
@@ -143,16 +143,16 @@ impl Look {
 
     /// Returns the rows starting at `offset`, which must be the start of a row.
     pub fn rows_from(&self, offset: u64) -> io::Result<LineWindow> {
-        self.masked(&*self.text, |content| lines::forward(content, offset))
+        self.masked(self.text(), |content| lines::forward(content, offset))
     }
 
     /// Returns the last rows before `offset`, which must be the start of a row or the file's end.
     pub fn rows_before(&self, offset: u64) -> io::Result<LineWindow> {
-        self.masked(&*self.text, |content| lines::backward(content, offset))
+        self.masked(self.text(), |content| lines::backward(content, offset))
     }
 
     pub fn row_start(&self, offset: u64) -> io::Result<u64> {
-        lines::row_start(&*self.text, offset)
+        lines::row_start(self.text(), offset)
     }
 
     /// Returns the part of the file whose lines are counted.
@@ -168,7 +168,7 @@ impl Look {
     pub fn count_on(&self, expired: &dyn Fn() -> bool) -> io::Result<LineCount> {
         loop {
             let before = self.counted();
-            if self.is_counted() || expired() || self.index.step(&*self.text)? == before {
+            if self.is_counted() || expired() || self.index.step(self.text())? == before {
                 return Ok(before);
             }
         }
@@ -177,7 +177,7 @@ impl Look {
     /// Returns the offset of `line`, counted from 1. `None` if the lines before it are not counted
     /// yet. The line after the last line has the offset of the end.
     pub fn line_offset(&self, line: u64) -> io::Result<Option<u64>> {
-        self.index.offset_of(&*self.text, line)
+        self.index.offset_of(self.text(), line)
     }
 
     /// Returns the offset of `line` without counting lines. `None` if the analysis does not cover
@@ -205,7 +205,7 @@ impl Look {
     /// Returns the number of the line that contains the byte at `offset`. `None` if the bytes
     /// before it are not counted yet.
     pub fn line_at(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.index.line_at(&*self.text, offset)
+        self.index.line_at(self.text(), offset)
     }
 
     /// Renders a view into memory.
@@ -234,7 +234,11 @@ impl Look {
     }
 
     pub fn json(&self, node: &JsonNode, expired: &dyn Fn() -> bool) -> io::Result<JsonMembers> {
-        self.masked(&*self.text, |content| json_members(content, node, expired))
+        self.masked(self.text(), |content| json_members(content, node, expired))
+    }
+
+    fn text(&self) -> &dyn Content {
+        &*self.text
     }
 
     fn masked<T>(&self, content: &dyn Content, read: impl FnOnce(&dyn Content) -> T) -> T {

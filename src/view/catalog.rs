@@ -467,9 +467,7 @@ fn render_unmarked(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     match view.view_type().shows {
-        Shows::Text if subject.analysis.is_binary() => {
-            Ok(Rendered::noted(binary_notice(subject)))
-        }
+        Shows::Text if subject.analysis.is_binary() => Ok(Rendered::noted(binary_notice(subject))),
         Shows::Facts | Shows::Text => view.write(subject, expired, out),
     }
 }

@@ -108,13 +108,8 @@ fn notice(values: &ValueStream, late: Option<&str>, first: u64) -> Option<String
         let capped = values.indenter.capped.then(|| {
             format!("nested deeper than {MAX_INDENT_LEVELS} levels: no line is indented further")
         });
-        let lines = [
-            late.map(str::to_owned),
-            wrong(faults, before),
-            rest(faults),
-            open(faults),
-            capped,
-        ];
+        let lines =
+            [late.map(str::to_owned), wrong(faults, before), rest(faults), open(faults), capped];
         lines.into_iter().flatten().collect()
     };
     let count = first + lines(0).len() as u64;

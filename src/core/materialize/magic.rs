@@ -1,6 +1,5 @@
 //! Detection of binary formats and the MIME type.
 
-use crate::materialize::reading::UTF8_BOM;
 use crate::model::{Encoding, Json};
 
 /// Number of bytes at the start of a stream that are examined to recognize its format. Office
@@ -15,6 +14,8 @@ const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
 /// The magic bytes of older office documents and other OLE files. `infer` reports all of these
 /// files as text documents.
 const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+// The byte order mark of UTF-8.
+const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 // Beginnings of text formats and their MIME types. Case and leading white space are ignored.
 const TEXT_TYPES: [(&str, &str); 5] = [
     ("<!doctype html", "text/html"),

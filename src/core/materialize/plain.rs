@@ -133,7 +133,8 @@ impl Places for Vec<TextPart> {
     }
 
     fn push_return(&mut self, at: usize) {
-        keep(self, TextPart { log: at..at + 1, is_return: true });
+        let log = at..at + 1;
+        keep(self, TextPart { log, is_return: true });
     }
 }
 

@@ -154,14 +154,9 @@ impl TextExtractor {
         self.decode(after, out);
     }
 
-    /// Appends the rest of the text if the stream ends here.
-    pub(super) fn finish(&self, out: &mut Vec<u8>) {
-        self.decoder.finish(out);
-    }
-
     pub(super) fn length(&self) -> u64 {
         let mut rest = Vec::new();
-        self.finish(&mut rest);
+        self.decoder.finish(&mut rest);
         self.plain + rest.len() as u64
     }
 

@@ -1,4 +1,4 @@
-//! How bytes are read as text: which reading fits the first bytes, and the text that it gives.
+//! Reading bytes as text: the reading that fits the first bytes, and the text that it gives.
 //!
 //! Text is told from binary data by proportion and place. A few NUL bytes, or blocks of them, do not
 //! make a text binary. NUL bytes at regular places are those of UTF-16 and UTF-32, and NUL bytes
@@ -7,9 +7,11 @@
 use std::mem;
 
 use crate::materialize::plain::{EscapeStripper, strip_escapes};
-use crate::materialize::{SNIFFED, magic, terminal};
+use crate::materialize::{magic, terminal};
 use crate::model::{Charset, LineEnd, Reading};
 
+/// [`reading`] examines only this many bytes at the start of content.
+pub const SNIFFED: usize = 64 << 10;
 // Maximum number of NUL bytes, or blocks of them, in a text of any length without other control
 // characters. In a long text, one in `STRAY_SHARE` bytes may be either.
 const STRAY: usize = 3;
@@ -17,10 +19,10 @@ const STRAY_SHARE: usize = 100;
 // In a text whose only strange bytes are single NUL bytes, such as those after file names, one in
 // this many bytes may be one.
 const SINGLE_SHARE: usize = 8;
-// Minimum number of code units by which UTF-16 and UTF-32 are recognized without a byte order mark.
-const MIN_UNITS: usize = 4;
-/// The byte order mark of UTF-8.
-pub(super) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
+// Minimum number of code units by which UTF-16 and UTF-32 are recognized without a byte order mark:
+// by Latin letters, or by spaces and line ends alone.
+const MIN_LATIN: usize = 4;
+const MIN_UNITS: usize = 8;
 
 /// Returns how content that begins with `start` is read as text, or `None` if it is binary. Examines
 /// only the first [`SNIFFED`] bytes. `is_log` is true for the log of a terminal.
@@ -84,9 +86,9 @@ fn ends_in_returns(text: &[u8]) -> bool {
 }
 
 enum NulUse {
-    // They are few.
+    // A text has a few of them.
     Text,
-    // They end entries.
+    // The bytes end the entries of a list.
     List,
     Binary,
 }
@@ -161,8 +163,9 @@ fn has_nuls_of(start: &[u8], charset: Charset) -> bool {
         let controls = start.iter().filter(strange).count();
         controls * STRAY_SHARE < start.len() && str::from_utf8(start).is_ok()
     };
-    let is_whole = ends * STRAY_SHARE <= count && count >= MIN_UNITS;
-    is_whole && (10 * latin >= 7 * count || (blanks > 0 && !is_bytes()))
+    let is_latin = count >= MIN_LATIN && 10 * latin >= 7 * count;
+    let is_other = || count >= MIN_UNITS && blanks > 0 && !is_bytes();
+    ends * STRAY_SHARE <= count && (is_latin || is_other())
 }
 
 fn code_unit(unit: &[u8], charset: Charset) -> u32 {
@@ -191,7 +194,7 @@ fn is_text_of(start: &[u8], charset: Charset) -> bool {
 pub(super) struct TextDecoder {
     reading: Reading,
     wide: UnitDecoder,
-    stripper: EscapeStripper,
+    pub(super) stripper: EscapeStripper,
 }
 
 impl TextDecoder {
@@ -238,11 +241,6 @@ impl TextDecoder {
     /// Returns true if reading may begin here without any state.
     pub(super) fn is_fresh(&self) -> bool {
         self.wide.pending.is_empty() && self.stripper.is_fresh()
-    }
-
-    /// Returns the number of frames of progress that were drawn over and removed.
-    pub(super) fn overdrawn(&self) -> u64 {
-        self.stripper.overdrawn()
     }
 
     /// Returns the length of the part of `bytes` after which most likely no text is held back.

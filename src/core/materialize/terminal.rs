@@ -62,7 +62,7 @@ const BAR: usize = 3;
 // Maximum number of letters in the unit of a number, such as `12MiB` or `3s`.
 const UNIT: usize = 6;
 
-/// How a frame is drawn: over the text before it, or after that text was erased.
+/// The way in which a frame is drawn: over the text before it, or after that text was erased.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Redraw {
     #[default]

@@ -55,7 +55,7 @@ pub struct Analysis {
     /// `digest` describe the stored bytes, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
-    /// How the bytes are read as text. [`Analysis::text_reading`] is right for older records, too.
+    /// The reading of the bytes as text. [`Analysis::text_reading`] is right for older records, too.
     #[serde(default, skip_serializing_if = "Reading::is_plain")]
     pub reading: Reading,
     /// The name of the character set of the bytes, unless that is UTF-8 without a byte order mark.

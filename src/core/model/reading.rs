@@ -1,8 +1,8 @@
-//! How the bytes of an output are read as text.
+//! The reading of the bytes of an output as text.
 
 use serde::{Deserialize, Serialize};
 
-/// How stored bytes are read as text. The default is to take them as they are.
+/// A way to read stored bytes as text. The default is to take them as they are.
 ///
 /// All views, searches and stand-ins show the text of one reading. It is decided by the first
 /// bytes, so that it is known without reading all of an output.
@@ -37,7 +37,7 @@ pub enum Charset {
     Utf32Be,
 }
 
-/// What ends the lines of an output: a newline, a carriage return alone, or a NUL byte.
+/// The end of the lines of an output: a newline, a carriage return alone, or a NUL byte.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the contract of the type describes its variants")]

@@ -1,7 +1,7 @@
 //! The renditions of a text: the forms in which readers may see it.
 //!
-//! A terminal does not show escape sequences, a summary omits them, and a filter prints the text of
-//! a JSON string without its escapes. A secret must be found in each of these forms, and masked in
+//! A terminal does not show escape sequences, a summary omits them, a filter prints the text of a
+//! JSON string without its escapes, and a text in UTF-16 is decoded. A secret must be found in each of these forms, and masked in
 //! the original bytes. A rendition therefore records the source range of each of its bytes.
 //!
 //! JSON may occur anywhere in a text, so its escapes are decoded anywhere. Decoding is repeated,
@@ -36,10 +36,10 @@ struct SourceRange {
 // Removes parts of a rendition. Returns `None` if the text would not change.
 type Strip = fn(&Rendition) -> Option<Rendition>;
 
-/// Calls `visit` with each rendition of `bytes` that differs from `bytes`. There are at most 17
+/// Calls `visit` with each rendition of `bytes` that differs from `bytes`. There are at most 23
 /// renditions, and none is longer than `bytes`.
 pub(super) fn each_rendition(bytes: &[u8], visit: &mut dyn FnMut(&Rendition)) {
-    let strips: [Strip; 2] = [Rendition::cleaned, Rendition::on_terminal];
+    let strips: [Strip; 3] = [Rendition::cleaned, Rendition::on_terminal, Rendition::without_nuls];
     let mut left = strips.to_vec();
     let mut decoded = Rendition::of(bytes);
     for level in 0..=LEVELS {
@@ -114,6 +114,16 @@ impl Rendition {
             }
             shown
         })
+    }
+
+    // Returns the text without NUL bytes, as text in UTF-16 and UTF-32 is decoded.
+    fn without_nuls(&self) -> Option<Self> {
+        let (mut narrow, mut kept) = (Self::empty(), 0);
+        for nul in memchr::memchr_iter(0, &self.text) {
+            narrow.copy(self, kept..nul);
+            kept = nul + 1;
+        }
+        narrow.unless_same(self, kept)
     }
 
     /// Returns true if a terminal may omit more of the text than `cleaned` does. This is the case
@@ -256,6 +266,12 @@ mod tests {
     }
 
     #[test]
+    fn text_of_two_bytes_a_character_is_narrowed() {
+        assert_eq!(texts(b"A\0K\0I\0A\0"), ["AKIA"]);
+        assert_eq!(texts(b"\0A\0K"), ["AK"]);
+    }
+
+    #[test]
     fn one_may_hold_the_other() {
         assert!(texts(br"a\u001b[1mb").contains(&"ab".to_owned()));
         assert!(texts(b"a\\\x1b[1m/b").contains(&"a/b".to_owned()));
@@ -274,10 +290,18 @@ mod tests {
 
     #[test]
     fn renditions_are_few_and_no_longer_than_the_text() {
-        for piece in
-            [&b"\\"[..], b"\x1b", b"\x1b[m", b"\x1b]", b"\\u001b", b"\\u005c", b"\r", b"\\\x1b[m"]
-        {
-            assert!(texts(&piece.repeat(10_000)).len() <= 17);
+        for piece in [
+            &b"\\"[..],
+            b"\x1b",
+            b"\x1b[m",
+            b"\x1b]",
+            b"\\u001b",
+            b"\\u005c",
+            b"\r",
+            b"\\\x1b[m",
+            b"\0\\",
+        ] {
+            assert!(texts(&piece.repeat(10_000)).len() <= 23);
         }
     }
 }

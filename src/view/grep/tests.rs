@@ -531,7 +531,7 @@ fn a_pattern_that_takes_too_long_is_said_to() {
 #[test]
 fn what_is_not_text_is_named() {
     let fixture = Fixture::new(b"\x01\0foo\n".to_vec());
-    let want = "# not text (application/octet-stream, 5 bytes), so nothing follows. \
+    let want = "# not text (application/octet-stream, 6 bytes), so nothing follows. \
                 The bytes: /ctx/c7/artifacts/tool/9f3k.txt\n";
     assert_eq!(fixture.text(&grep("foo")), want);
 }

@@ -14,7 +14,12 @@ struct Case {
     kind: &'static str,
 }
 
-fn case(name: &'static str, bytes: impl Into<Vec<u8>>, text: &'static str, kind: &'static str) -> Case {
+fn case(
+    name: &'static str,
+    bytes: impl Into<Vec<u8>>,
+    text: &'static str,
+    kind: &'static str,
+) -> Case {
     Case { name, bytes: bytes.into(), text, kind }
 }
 
@@ -90,7 +95,7 @@ fn views_are_those_of_the_text() {
             };
             let plain = scratch.join(name);
             fs::write(&plain, &bytes).unwrap();
-            fs::write(&plain, output(&format!("{text} < {}", plain.display()))).unwrap();
+            fs::write(&plain, output(&format!("cat {} | {text}", plain.display()))).unwrap();
             check(&plain, &view);
             let summary = String::from_utf8(view("summary")).unwrap();
             let size = summary.lines().find(|line| line.starts_with("size: ")).unwrap();
@@ -138,10 +143,12 @@ fn check(plain: &Path, view: &dyn Fn(&str) -> Vec<u8>) {
 #[test]
 fn nul_bytes_far_into_a_text_do_not_hide_it() {
     let mount = TestMount::new(Mode::Passthrough);
-    let mut late: Vec<u8> = (1..=20_000).flat_map(|n| format!("step {n} ok\n").into_bytes()).collect();
+    let mut late: Vec<u8> =
+        (1..=20_000).flat_map(|n| format!("step {n} ok\n").into_bytes()).collect();
     late.extend_from_slice(b"middle \0 byte\nERROR disk full\nend\n");
     let path = mount.artifact("c7", "late.txt", &late);
-    let view = |view: &str| fs::read_to_string(path.with_file_name(format!("late.txt.{view}"))).unwrap();
+    let view =
+        |view: &str| fs::read_to_string(path.with_file_name(format!("late.txt.{view}"))).unwrap();
     assert!(view("tail").ends_with("middle \0 byte\nERROR disk full\nend\n"));
     assert_eq!(view("lines/20001-20002"), "middle \0 byte\nERROR disk full\n");
     assert_eq!(view("grep/middle|disk full"), "20001:middle \0 byte\n20002:ERROR disk full\n");
@@ -150,10 +157,13 @@ fn nul_bytes_far_into_a_text_do_not_hide_it() {
         assert!(!text.contains("not text"), "{name}: {text}");
         assert!(name == "head" || text.contains("disk full"), "{name}: {text}");
     }
-    let mut noise: Vec<u8> = (0..200_000_u32).flat_map(|n| (n * 2_654_435_761).to_le_bytes()).collect();
+    let mut noise: Vec<u8> =
+        (0..200_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     noise.extend_from_slice(b"\nERROR disk full\n");
     let path = mount.artifact("c7", "noise.bin", &noise);
-    for name in ["tail", "head", "lines/1-2", "grep/ERROR", "find/disk full", "errors", "pages/0001"] {
+    for name in
+        ["tail", "head", "lines/1-2", "grep/ERROR", "find/disk full", "errors", "pages/0001"]
+    {
         let text = fs::read_to_string(path.with_file_name(format!("noise.bin.{name}"))).unwrap();
         assert!(text.starts_with("# not text ("), "{name}: {text:.300}");
     }

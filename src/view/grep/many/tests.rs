@@ -244,8 +244,12 @@ fn going_on_inside_giant_lines_misses_nothing() {
 
 #[test]
 fn what_was_not_searched_is_named() {
-    let memory =
-        Memory::of(&[("a", "foo\n"), ("b.bin", "\x01\0foo\n"), ("gone", ""), ("c.bin", "foo\x01\0")]);
+    let memory = Memory::of(&[
+        ("a", "foo\n"),
+        ("b.bin", "\x01\0foo\n"),
+        ("gone", ""),
+        ("c.bin", "foo\x01\0"),
+    ]);
     let want = "# 2 artifacts are not text, and not searched: b.bin, c.bin\na:1:foo\n";
     assert_eq!(memory.text("foo"), want);
     let memory = Memory::of(&[("b.bin", "\x01\0foo\n"), ("locked", "foo\n"), ("z", "foo\n")]);
