@@ -48,7 +48,7 @@ impl MatteringNumbers {
 pub(super) const NUMBER_PATTERNS: [&str; 4] = [
     r#"(?i-u)\b(?:exit|exited with|code|status|signal|errno|returned|rc)["']?[ :=(#]*(-?\d{1,5})\b|\berror (-?\d{1,5})\b|HTTP/[\d.]+"? (-?\d{1,5})\b"#,
     r"(?i-u)(?:^\W*|[:,;(=] *)(\d+)(?: \w+)? (?:fail(?:ed|ing|ures?)|errors?|passed)(?:[,;.)]|\s*=| (?:in|and|of)\b|$)|\b(?:failures|errors)[:=] ?(\d+)",
-    r"(?-u)^not ok\b|^\s*(\xe2\x9c\x98|--- FAIL:) |^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|^ERROR \S+( - |$)",
+    r"(?-u)^not ok\b|^\s*--- FAIL: |^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|^ERROR \S+( - |$)",
     r"(?-u)\b(?i:assert\w*|expected|identical|equals?|but was)\b|==|!=",
 ];
 

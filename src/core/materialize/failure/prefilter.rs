@@ -66,7 +66,6 @@ pub(super) const FRAGMENTS: [&str; 64] = [
     "E   ",
     "not ok",
     "\u{25cf} ",
-    "\u{2718} ",
     "nhandled",
     "Uncaught",
     "HTTP",

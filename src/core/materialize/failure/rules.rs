@@ -193,7 +193,7 @@ const RULES: [(Option<Rank>, &str); 94] = [
     // Tests by name.
     (
         TALLY,
-        r"^\s*--- FAIL: |^_+ ERROR collecting |^ERROR \S+( - |$)|^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|\bBUILD FAIL|<<< (FAILURE|ERROR)!|^not ok\b|^\s*\xe2\x9c\x98 \S|^\s*\xe2\x97\x8f .* \xe2\x80\xba ",
+        r"^\s*--- FAIL: |^_+ ERROR collecting |^ERROR \S+( - |$)|^\s*FAIL(ED)?\b|\bFAIL(ED)?$|\bFAILED\b|\bBUILD FAIL|<<< (FAILURE|ERROR)!|^not ok\b|^\s*\xe2\x97\x8f .* \xe2\x80\xba ",
     ),
     (TALLY, r"^Traceback \(most recent call last\)|^\s*Traceback \(most"),
     // Log levels.
