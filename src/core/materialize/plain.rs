@@ -48,8 +48,9 @@ impl EscapeStripper {
             if !self.is_fresh() || !self.print_simple(&rest[..at], out) {
                 self.inside(&rest[..at], out);
                 self.line.finish(&mut (out, ()));
-                let overdrawn = self.overdrawn();
-                *self = Self { overdrawn, ..Self::default() };
+                let (overdrawn, spare) = (self.overdrawn(), mem::take(&mut self.line.spare));
+                let line = DrawnLine { spare, ..DrawnLine::default() };
+                *self = Self { overdrawn, line, ..Self::default() };
             }
             out.push(b'\n');
             rest = &rest[at + 1..];
@@ -154,7 +155,7 @@ struct Frame<P> {
 ///
 /// `row` is the row of the cursor, counted from where the line begins, and `drawn` the row of the
 /// last text. `start` and `end` tell of the controls since then: how the next text is drawn, and the
-/// place of the first of them. `long` is true if the line is too long to be held: nothing in it is
+/// place of the first of them. `spare` is an empty buffer for the next frame. `long` is true if the line is too long to be held: nothing in it is
 /// overwritten, and its first part was already passed on.
 #[derive(Debug, Clone, Default)]
 struct DrawnLine<P> {
@@ -165,6 +166,7 @@ struct DrawnLine<P> {
     saved_row: i64,
     start: Option<Redraw>,
     end: usize,
+    spare: Vec<u8>,
     long: bool,
     overdrawn: u64,
 }
@@ -212,7 +214,7 @@ impl<P: Places> DrawnLine<P> {
         }
         self.held += bytes.len();
         if self.frames.is_empty() {
-            self.frames.push_back(Frame { row: self.row, ..Frame::default() });
+            self.push_frame(Redraw::Over);
         }
         let Some(frame) = self.frames.back_mut() else { return };
         frame.text.extend_from_slice(bytes);
@@ -228,7 +230,12 @@ impl<P: Places> DrawnLine<P> {
             self.pass_on(out);
             push_return(out, mem::take(&mut self.end));
         }
-        self.frames.push_back(Frame { row: self.row, redraw, ..Frame::default() });
+        self.push_frame(redraw);
+    }
+
+    fn push_frame(&mut self, redraw: Redraw) {
+        let (row, text) = (self.row, mem::take(&mut self.spare));
+        self.frames.push_back(Frame { row, text, redraw, ..Frame::default() });
     }
 
     // Removes the frame that the last frame is drawn over, or settles it.
@@ -239,8 +246,9 @@ impl<P: Places> DrawnLine<P> {
         let Some(at) = self.frames.range(..earlier).rposition(under) else { return };
         if is_drawn_over(&self.frames[at].text, &last.text, last.redraw) {
             self.overdrawn += 1;
-            self.held -= self.frames[at].text.len();
-            self.frames.remove(at);
+            let Some(frame) = self.frames.remove(at) else { return };
+            self.held -= frame.text.len();
+            self.keep_spare(frame.text);
         } else {
             self.frames[at].settled = true;
         }
@@ -253,6 +261,12 @@ impl<P: Places> DrawnLine<P> {
         self.end = frame.end;
         text.extend_from_slice(&frame.text);
         places.append(&mut frame.places);
+        self.keep_spare(frame.text);
+    }
+
+    fn keep_spare(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.spare = buffer;
     }
 
     fn finish(&mut self, out: &mut (&mut Vec<u8>, P)) {
