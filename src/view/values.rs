@@ -377,6 +377,6 @@ mod tests {
         ] {
             assert!(!has(text), "{text}");
         }
-        assert!(!has(&"[\n".repeat(300_000)));
+        assert!(!has(&format!("x\n{}", "[\n".repeat(300_000))));
     }
 }

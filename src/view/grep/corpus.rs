@@ -2,6 +2,7 @@
 //! search leaves out.
 
 use std::io;
+use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -97,9 +98,10 @@ impl PathFilter {
     pub(crate) fn new(globs: &[String]) -> Self {
         let mut filter = Self { globs: Vec::new(), has_others: true, bad: None };
         for text in globs {
+            let text = text.trim_end_matches('/');
             let (glob, wanted) = match text.strip_prefix('!') {
                 Some(glob) => (glob, false),
-                None => (text.as_str(), true),
+                None => (text, true),
             };
             // As in ripgrep, a glob without a slash matches names in any directory.
             let glob = match glob.strip_prefix('/') {
@@ -119,8 +121,15 @@ impl PathFilter {
     }
 
     pub(crate) fn has(&self, path: &RelPath) -> bool {
-        let last = self.globs.iter().rev().find(|(_, glob)| glob.is_match(path.as_os_str()));
-        last.map_or(self.has_others, |(wanted, _)| *wanted)
+        let path = Path::new(path.as_os_str());
+        let verdict = |path: &Path| {
+            let last = self.globs.iter().rev().find(|(_, glob)| glob.is_match(path));
+            last.map(|(wanted, _)| *wanted)
+        };
+        // As in ripgrep, a directory that is excluded takes everything in it along.
+        let mut directories = path.ancestors().skip(1).filter(|path| *path != Path::new(""));
+        directories.all(|path| verdict(path) != Some(false))
+            && verdict(path).unwrap_or(self.has_others)
     }
 }
 
@@ -315,6 +324,8 @@ mod tests {
             &["/a.log"],
             &["a.*", "!tool/a.*"],
             &["!*", "a.log"],
+            &["!tool"],
+            &["!deep/"],
             &["*.{log,txt}", "!**/deep/**"],
         ] {
             let mut rg = std::process::Command::new("rg");

@@ -12,7 +12,7 @@ const UNIT: usize = 6;
 
 /// Returns a value that the scanner accepted as JSON of RFC 8259: comments and commas before a
 /// closing bracket go, `NaN` becomes `null` and `Infinity` the largest number, as in jq, and
-/// half a surrogate pair becomes U+FFFD, as do bytes that are not UTF-8.
+/// half a surrogate pair becomes U+FFFD, as do bytes that are not UTF-8. `-0` keeps its sign as `-0.0`.
 pub(super) fn plain(value: &[u8]) -> Cow<'_, [u8]> {
     let mut text = Cleaner { value, at: 0, kept: 0, text: Vec::new() };
     while let Some(&byte) = value.get(text.at) {
@@ -21,6 +21,8 @@ pub(super) fn plain(value: &[u8]) -> Cow<'_, [u8]> {
             b'/' => text.replace(comment_length(&value[text.at..]), b" "),
             b',' if text.is_before_bracket() => text.replace(1, b""),
             b'N' => text.replace(3, b"null"),
+            // Without a fraction, the sign would be lost.
+            b'-' if is_negative_zero(&value[text.at..]) => text.replace(2, b"-0.0"),
             b'I' => text.replace(8, LARGEST),
             _ => text.at += 1,
         }
@@ -90,6 +92,11 @@ impl Cleaner<'_> {
     }
 }
 
+fn is_negative_zero(text: &[u8]) -> bool {
+    let after = text.strip_prefix(b"-0").map(<[u8]>::first);
+    after.is_some_and(|next| !matches!(next, Some(b'.' | b'e' | b'E')))
+}
+
 fn is_low(unit: Option<u16>) -> bool {
     unit.is_some_and(|unit| (0xdc00..0xe000).contains(&unit))
 }
@@ -115,7 +122,8 @@ mod tests {
 
     #[test]
     fn what_no_parser_reads_goes() {
-        let cases: [(&str, &str); 10] = [
+        let cases: [(&str, &str); 11] = [
+            ("[-0, -0.5, -0e1, -10, -0]", "[-0.0, -0.5, -0e1, -10, -0.0]"),
             (r#"{"a": [1, 2]}"#, r#"{"a": [1, 2]}"#),
             ("[NaN, -Infinity,Infinity]", "[null, -1.7976931348623157e308,1.7976931348623157e308]"),
             (r#"["NaN, // Infinity,]"]"#, r#"["NaN, // Infinity,]"]"#),

@@ -212,7 +212,7 @@ impl SearchOptions {
             match more.read(word) {
                 None => break,
                 Some(OptionWord::Options) if is_template(word, after) => {
-                    let Some((value, after)) = next_word(after) else { break };
+                    let Some((value, after)) = first_quoted(after) else { break };
                     more.replace = Some(String::from_utf8_lossy(value).into_owned());
                     rest = after;
                 }
@@ -369,7 +369,15 @@ impl SearchOptions {
 /// Returns true if `-r` stands before `$`: ripgrep's option for what replaces a match, and not
 /// grep's for directories.
 pub(super) fn is_template(word: &[u8], after: &[u8]) -> bool {
+    let after = after.strip_prefix(b"'").or_else(|| after.strip_prefix(b"\"")).unwrap_or(after);
     word.ends_with(b"r") && !word.starts_with(b"--") && after.starts_with(b"$")
+}
+
+// Returns the first word without the quotes around it, and the text after it.
+fn first_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (word, after) = next_word(text)?;
+    let [quote @ (b'"' | b'\''), inner @ ..] = word else { return Some((word, after)) };
+    Some((inner.strip_suffix(&[*quote])?, after))
 }
 
 // Returns the text before the first space, and the text after it if there is a space.
@@ -475,6 +483,7 @@ mod tests {
             ("--count-matches a", "-c -o ", "a"),
             ("--include=*.log -g !x/ --exclude=y a", "--glob=*.log --glob=!x/ --glob=!y ", "a"),
             ("-or $1 a", "--replace=$1 -o ", "a"),
+            ("-or '$1' a", "--replace=$1 -o ", "a"),
             ("--replace x -r a", "--replace=x ", "a"),
             ("--sort path -U -t log a", "--sort=path --multiline --type=log ", "a"),
         ];
