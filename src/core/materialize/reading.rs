@@ -23,6 +23,8 @@ const SINGLE_SHARE: usize = 8;
 // by Latin letters, or by spaces and line ends alone.
 const MIN_LATIN: usize = 4;
 const MIN_UNITS: usize = 8;
+// Such a text has a space or a line end in this many characters.
+const BLANK_SHARE: usize = 200;
 
 /// Returns how content that begins with `start` is read as text, or `None` if it is binary. Examines
 /// only the first [`SNIFFED`] bytes. `is_log` is true for the log of a terminal.
@@ -164,7 +166,7 @@ fn has_nuls_of(start: &[u8], charset: Charset) -> bool {
         controls * STRAY_SHARE < start.len() && str::from_utf8(start).is_ok()
     };
     let is_latin = count >= MIN_LATIN && 10 * latin >= 7 * count;
-    let is_other = || count >= MIN_UNITS && blanks > 0 && !is_bytes();
+    let is_other = || count >= MIN_UNITS && blanks * BLANK_SHARE >= count && !is_bytes();
     ends * STRAY_SHARE <= count && (is_latin || is_other())
 }
 

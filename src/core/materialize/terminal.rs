@@ -104,9 +104,9 @@ fn is_erasable(frame: &[u8]) -> bool {
 // sentence.
 fn is_progress(frame: &[u8]) -> bool {
     let is_bar = |run: &[u8]| b"=#-.*>".contains(&run[0]) && run.iter().all(|it| *it == run[0]);
-    let is_spinner = FrameWords(frame).next().is_none() || symbol(frame) > 1;
-    let ends_open = frame.ends_with(b"...") || frame.ends_with("\u{2026}".as_bytes());
-    is_spinner || ends_open || shows_progress(frame) || frame.windows(BAR).any(is_bar)
+    let is_spinner = || FrameWords(frame).next().is_none() || symbol(frame) > 1;
+    let ends_open = || frame.ends_with(b"...") || frame.ends_with("\u{2026}".as_bytes());
+    shows_progress(frame) || frame.windows(BAR).any(is_bar) || ends_open() || is_spinner()
 }
 
 /// Returns true if `old` tells something that `new` does not: an error, the name of a file or a

@@ -104,6 +104,7 @@ fn binary_data_is_binary() {
         b"DIRC\0\0\0\x02\0\0\0\x09\x65\x1f\x03\x07",
         &samples,
         &records,
+        &[b"text\n\0", &[1; 2000][..]].concat(),
         b"%PDF-1.7\n1 0 obj",
     ] {
         assert_eq!(of(bytes), None, "{}", bytes[..bytes.len().min(40)].escape_ascii());
