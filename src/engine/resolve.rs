@@ -78,7 +78,6 @@ fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Speci
 /// - `Disk`: a file or directory on disk
 /// - `Computed`: a computed file of the directory
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "made for one look-up, which must not allocate")]
 pub enum Resolved<'a> {
     Control,
     Disk(DiskEntry<'a>),

@@ -393,6 +393,7 @@ const BLANKS: [u8; 2 * MAX_INDENT_LEVELS] = [b' '; 2 * MAX_INDENT_LEVELS];
 /// `due` is set after an opening bracket, a comma and a comment. The current line then ends before
 /// the next token.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of the current line")]
 struct Indenter {
     text: Vec<u8>,
     depth: usize,

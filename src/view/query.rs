@@ -27,7 +27,7 @@ const MAX_NAME_BYTES: usize = 4095;
 /// like an option. There is more than one pattern only after `-e`. Any of them may match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
-    options: SearchOptions,
+    options: Box<SearchOptions>,
     patterns: Vec<Vec<u8>>,
 }
 
@@ -41,17 +41,16 @@ impl Query {
     pub(super) fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
         let text = decoded(name)?;
         let (options, patterns) = SearchOptions::parse(scope, &text);
-        Some(Self { options, patterns })
+        Some(Self { options: Box::new(options), patterns })
     }
 
     pub(super) fn of(pattern: &str) -> Self {
         let options = SearchOptions { literal: pattern.starts_with('-'), ..Default::default() };
-        Self { options, patterns: vec![pattern.as_bytes().to_vec()] }
+        Self { options: Box::new(options), patterns: vec![pattern.as_bytes().to_vec()] }
     }
 
     pub(super) fn ignoring_case(pattern: &str) -> Self {
-        let Self { options, patterns } = Self::of(pattern);
-        Self { options: SearchOptions { case: CaseMode::Insensitive, ..options }, patterns }
+        Self::of(pattern).with(|options| options.case = CaseMode::Insensitive)
     }
 
     pub(super) fn options(&self) -> &SearchOptions {

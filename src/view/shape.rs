@@ -117,13 +117,12 @@ fn read_outline(
             }
         }
         let broken = first_broken.get_or_insert((start, reader.at, reader.line));
-        match reader.recover(start)? {
-            Some(lines) => found.pass_over(start.line, lines),
-            None => {
-                *broken = (start, reader.at, reader.line);
-                reader.values = 0;
-                break;
-            }
+        if let Some(lines) = reader.recover(start)? {
+            found.pass_over(start.line, lines);
+        } else {
+            *broken = (start, reader.at, reader.line);
+            reader.values = 0;
+            break;
         }
     }
     found.whole = !is_late.get();

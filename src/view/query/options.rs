@@ -146,7 +146,7 @@ const OPTIONS: &[(&str, &[&str], Meaning)] = &[
         "C",
         &["context"],
         Number(|to, lines| {
-            (to.before, to.after) = (lines.min(MAX_CONTEXT), lines.min(MAX_CONTEXT))
+            (to.before, to.after) = (lines.min(MAX_CONTEXT), lines.min(MAX_CONTEXT));
         }),
     ),
     ("m", &["max-count"], Number(|to, lines| to.max = Some(lines))),

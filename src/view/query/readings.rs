@@ -59,7 +59,7 @@ impl Query {
         let mut options = SearchOptions {
             fixed: self.options.fixed || command == Some(2),
             literal: false,
-            ..self.options.clone()
+            ..(*self.options).clone()
         };
         let (mut patterns, mut others) = (Vec::new(), Vec::new());
         let mut words = words.into_iter();
@@ -97,7 +97,7 @@ impl Query {
         if patterns.len() > 1 && patterns.iter().any(|pattern| pattern.contains(" -")) {
             return None;
         }
-        let is_same = SearchOptions { literal: false, ..self.options.clone() } == options;
+        let is_same = SearchOptions { literal: false, ..(*self.options).clone() } == options;
         let has_quotes = text.contains(['"', '\'']);
         if is_same && command.is_none() && text.contains('\\') && !has_quotes {
             return None;
@@ -107,7 +107,7 @@ impl Query {
         }
         options.literal = patterns.len() == 1 && patterns[0].starts_with('-');
         let patterns = patterns.into_iter().map(String::into_bytes).collect();
-        let query = Self { options, patterns };
+        let query = Self { options: Box::new(options), patterns };
         (query != *self).then_some(query)
     }
 }
