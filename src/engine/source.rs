@@ -397,9 +397,11 @@ impl DirPlace {
         self.path().is_some_and(|path| path.as_os_str() == HISTORY)
     }
 
+    /// Returns true if files in this directory may be artifacts.
     pub fn holds_artifacts(&self) -> bool {
-        let path = self.path().map_or(&[][..], |path| path.as_os_str().as_bytes());
-        path == b"artifacts" || path.starts_with(b"artifacts/")
+        let Some(path) = self.path() else { return false };
+        let bytes = path.as_os_str().as_bytes();
+        (bytes == b"artifacts" || bytes.starts_with(b"artifacts/")) && !path.is_hidden()
     }
 }
 

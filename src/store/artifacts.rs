@@ -192,7 +192,7 @@ impl Artifacts {
         while let Some(WalkEntry { path, dir, kind }) = walk.next()? {
             if kind == FileType::Directory {
                 entered.insert(path);
-            } else if !is_scratch(path.file_name()) && budget.takes(&path) {
+            } else if !path.is_hidden() && !is_scratch(path.file_name()) && budget.takes(&path) {
                 files.push(ArtifactFile { path, dir, created: 0, far: None });
             }
         }
@@ -263,7 +263,7 @@ fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
     walk: &mut DirWalk<F>,
 ) -> io::Result<Option<WalkEntry>> {
     while let Some(found) = walk.next()? {
-        if found.kind == FileType::File && !is_scratch(found.path.file_name()) {
+        if found.kind == FileType::File && found.path.is_artifact() {
             return Ok(Some(found));
         }
     }

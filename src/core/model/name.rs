@@ -157,10 +157,19 @@ impl RelPath {
         Some(Self(OsStr::from_bytes(&bytes[..end]).to_owned()))
     }
 
-    /// Returns true if the file is an artifact: it is below `artifacts/`, and its name is not a
-    /// scratch name.
+    /// Returns true if the file is an artifact: it is below `artifacts/` and in no hidden directory,
+    /// and its name is not a scratch name.
     pub fn is_artifact(&self) -> bool {
-        self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())
+        self.0.as_bytes().starts_with(b"artifacts/")
+            && !self.is_hidden()
+            && !is_scratch(self.file_name())
+    }
+
+    /// Returns true if a component begins with a dot, as in `artifacts/tool/repo/.git/config`.
+    /// Programs keep their own files in such directories.
+    pub fn is_hidden(&self) -> bool {
+        let bytes = self.0.as_bytes();
+        bytes.starts_with(b".") || memchr::memmem::find(bytes, b"/.").is_some()
     }
 
     /// Returns true if the file is the log of a command: it is below `artifacts/terminal/`.
