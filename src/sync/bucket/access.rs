@@ -31,7 +31,7 @@ use crate::bucket::error::BucketError;
 use crate::bucket::identity::{Identity, new_mark, read_mark};
 use crate::bucket::name::{MARK, staged_for};
 use crate::bucket::objects::{Created, Deadline, Listed, Objects, RequestCounts};
-use crate::bucket::url::BucketUrl;
+use crate::bucket::url::{BucketUrl, WebPage};
 
 const LARGEST_BODY: u64 = 128 << 20;
 const LARGEST_MARK: u64 = 64 << 10;
@@ -154,6 +154,9 @@ impl Bucket {
 
     fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
         match self.run("read", MARK, self.read(MARK, None, LARGEST_MARK, deadline)) {
+            Ok(bytes) if bytes.trim_ascii_start().starts_with(b"<") => {
+                Err(Fault::Never(WebPage.to_string()).into_error("read", MARK))
+            }
             Ok(bytes) => Ok(Some((read_mark(&bytes)?, bytes))),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error),

@@ -32,6 +32,8 @@ pub(crate) enum InjectedFault {
     Late(Duration),
     Cut,
     Lost,
+    /// A web page.
+    Page,
 }
 
 #[derive(Debug, Clone)]
@@ -40,6 +42,7 @@ pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) is_conditional: bool,
+    pub(crate) has_checksum: bool,
 }
 
 type Hook = Arc<dyn Fn(&Seen) -> InjectedFault + Send + Sync>;
@@ -92,12 +95,23 @@ impl TestServer {
     }
 
     pub(crate) fn bucket_with(&self, secret: &str) -> Bucket {
+        self.bucket_in(secret, [])
+    }
+
+    /// Opens the bucket with more variables in the environment.
+    pub(crate) fn bucket_in<const N: usize>(
+        &self,
+        secret: &str,
+        more: [(&str, &str); N],
+    ) -> Bucket {
         let environment = [
             ("AWS_ENDPOINT_URL", format!("http://{}", self.address)),
             ("AWS_REGION", "us-east-1".to_owned()),
             ("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()),
             ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
         ];
+        let more = more.map(|(name, value)| (name, value.to_owned()));
+        let environment = environment.into_iter().chain(more);
         let environment = environment.map(|(name, value)| (name.to_owned(), value));
         Bucket::open(&BucketUrl::parse("s3://bkt/pre/fix").unwrap(), environment).unwrap()
     }
@@ -118,6 +132,13 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
             s3::serve(&shared.service, request).await
         }
         InjectedFault::Cut => cut(s3::serve(&shared.service, request).await?).await,
+        InjectedFault::Page => {
+            drop(request.into_body().collect().await);
+            let mut page = s3::xml(200, "<html><body>Log in</body></html>".to_owned());
+            let kind = "text/html; charset=utf-8".parse().unwrap();
+            page.headers_mut().insert("content-type", kind);
+            Ok(page)
+        }
         InjectedFault::Lost => {
             drop(s3::serve(&shared.service, request).await);
             Err("the answer is lost".into())
@@ -134,6 +155,10 @@ impl Shared {
             method: request.method().to_string(),
             path: request.uri().to_string(),
             is_conditional: request.headers().contains_key("if-none-match"),
+            has_checksum: request
+                .headers()
+                .keys()
+                .any(|name| name.as_str().starts_with("x-amz-checksum")),
         };
         let fault = hook(&seen);
         log.push(seen);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use memchr::memmem;
-use object_store::aws::{AmazonS3Builder, Checksum};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
     ReqwestConnector,
@@ -167,11 +168,23 @@ pub(crate) trait CloudStore: ObjectStore + PaginatedListStore + MultipartStore {
 impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
 
 /// Client of an object store. Each call makes one request without retries.
+///
+/// - `plain`: a client of the same store whose requests carry no checksums, for a store that refuses
+///   those of `store`
 #[derive(Clone)]
 pub(crate) enum OpenStore {
-    Cloud { store: Arc<dyn CloudStore>, deletes: usize },
+    Cloud { store: Arc<dyn CloudStore>, plain: Option<Arc<dyn CloudStore>>, deletes: usize },
     Directory(Arc<Directory>),
     Memory(Arc<dyn ObjectStore>),
+}
+
+/// The checksum that requests to S3 carry: none, the one that a setting names, or SHA-256 unless
+/// the store refuses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WantedChecksum {
+    None,
+    Named,
+    IfAccepted,
 }
 
 struct ClientSettings {
@@ -233,28 +246,53 @@ impl ClientSettings {
     /// Creates an S3 client. Later values override earlier ones in the builder, so the environment
     /// can change the checksum but not the bucket.
     fn s3(&self, bucket: &str) -> Result<OpenStore, BucketError> {
-        let first = AmazonS3Builder::new()
-            .with_client_options(self.client()?)
-            .with_http_connector(ListConnector)
-            .with_checksum_algorithm(Checksum::SHA256);
-        let store = self
-            .known()
-            .fold(first, |builder, (key, value)| builder.with_config(key, value))
-            .with_bucket_name(bucket)
-            .with_retry(once())
-            .build()
-            .map_err(|error| self.refuse(&error))?;
+        let checksum = self.checksum();
         let is_single = self.pairs.iter().any(|(name, value)| {
             name == "aws_disable_bulk_delete" && !value.eq_ignore_ascii_case("false")
         });
-        let deletes = if is_single { 1 } else { S3_DELETES };
-        Ok(OpenStore::Cloud { store: Arc::new(store), deletes })
+        let is_single = is_single || checksum == WantedChecksum::None;
+        let build = |with_checksum| -> Result<Arc<dyn CloudStore>, BucketError> {
+            let mut builder = AmazonS3Builder::new()
+                .with_client_options(self.client()?)
+                .with_http_connector(AnswerConnector);
+            if with_checksum {
+                builder = builder.with_checksum_algorithm(Checksum::SHA256);
+            }
+            for (key, value) in self.known() {
+                if key != AmazonS3ConfigKey::Checksum || checksum == WantedChecksum::Named {
+                    builder = builder.with_config(key, value);
+                }
+            }
+            // The request for bulk deletion has a checksum in any case.
+            let builder = builder.with_disable_bulk_delete(!with_checksum || is_single);
+            let store = builder.with_bucket_name(bucket).with_retry(once()).build();
+            Ok(Arc::new(store.map_err(|error| self.refuse(&error))?))
+        };
+        let store = build(checksum != WantedChecksum::None)?;
+        let may_adapt = checksum == WantedChecksum::IfAccepted;
+        let plain = if may_adapt { Some(build(false)?) } else { None };
+        Ok(OpenStore::Cloud { store, plain, deletes: if is_single { 1 } else { S3_DELETES } })
+    }
+
+    fn checksum(&self) -> WantedChecksum {
+        let value = |wanted| self.pairs.iter().find(|(name, _)| name == wanted);
+        let is = |wanted, text| value(wanted).is_some_and(|(_, it)| it.eq_ignore_ascii_case(text));
+        let algorithm = "aws_checksum_algorithm";
+        if is(algorithm, "none") {
+            WantedChecksum::None
+        } else if value(algorithm).is_some() {
+            WantedChecksum::Named
+        } else if is("aws_request_checksum_calculation", "when_required") {
+            WantedChecksum::None
+        } else {
+            WantedChecksum::IfAccepted
+        }
     }
 
     fn google(&self, bucket: &str) -> Result<OpenStore, BucketError> {
         let first = object_store::gcp::GoogleCloudStorageBuilder::new()
             .with_client_options(self.client()?)
-            .with_http_connector(ListConnector);
+            .with_http_connector(AnswerConnector);
         let store = self
             .known()
             .fold(first, |builder, (key, value)| builder.with_config(key, value))
@@ -262,13 +300,13 @@ impl ClientSettings {
             .with_retry(once())
             .build()
             .map_err(|error| self.refuse(&error))?;
-        Ok(OpenStore::Cloud { store: Arc::new(store), deletes: 1 })
+        Ok(OpenStore::Cloud { store: Arc::new(store), plain: None, deletes: 1 })
     }
 
     fn azure(&self, container: &str) -> Result<OpenStore, BucketError> {
         let first = object_store::azure::MicrosoftAzureBuilder::new()
             .with_client_options(self.client()?)
-            .with_http_connector(ListConnector);
+            .with_http_connector(AnswerConnector);
         let store = self
             .known()
             .fold(first, |builder, (key, value)| builder.with_config(key, value))
@@ -276,7 +314,7 @@ impl ClientSettings {
             .with_retry(once())
             .build()
             .map_err(|error| self.refuse(&error))?;
-        Ok(OpenStore::Cloud { store: Arc::new(store), deletes: AZURE_DELETES })
+        Ok(OpenStore::Cloud { store: Arc::new(store), plain: None, deletes: AZURE_DELETES })
     }
 
     fn known<K: std::str::FromStr>(&self) -> impl Iterator<Item = (K, &str)> {
@@ -452,25 +490,40 @@ enum NoList {
     NoNext,
 }
 
-/// HTTP connector that checks the responses to list requests. A request fails if its response is
-/// not a list, or is a truncated list without the token for the next page.
+/// The error for a web page that came in place of the answer of an object store.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a web page came in place of an answer. If this network wants a login (a captive portal), log in \
+     with a browser; if the endpoint is that of a web site, correct it"
+)]
+pub(crate) struct WebPage;
+
+/// Types of web pages. No object of ctxfs has one of them.
+const PAGES: [&str; 2] = ["text/html", "application/xhtml+xml"];
+/// Network Authentication Required, RFC 6585.
+const LOGIN: u16 = 511;
+
+/// HTTP connector that checks responses. A request fails if its response is a web page. A list
+/// request fails if its response is not a list, or is a truncated list without the token for the
+/// next page.
 ///
 /// The clients of `object_store` take any other XML, such as the error page of a proxy, for an
-/// empty list. The caller would then treat all objects as missing.
+/// empty list, and any successful response for that of an upload. The caller would then treat all
+/// objects as missing, or bytes as sent.
 #[derive(Debug)]
-struct ListConnector;
+struct AnswerConnector;
 
 #[derive(Debug)]
-struct ListClient(HttpClient);
+struct CheckedClient(HttpClient);
 
-impl HttpConnector for ListConnector {
+impl HttpConnector for AnswerConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(ListClient(client)))
+        Ok(HttpClient::new(CheckedClient(client)))
     }
 }
 
-impl HttpService for ListClient {
+impl HttpService for CheckedClient {
     fn call<'service, 'future>(
         &'service self,
         request: HttpRequest,
@@ -482,6 +535,9 @@ impl HttpService for ListClient {
         Box::pin(async move {
             let asks_for_list = is_for_list(&request);
             let response = self.0.execute(request).await?;
+            if is_page(&response) {
+                return Err(HttpError::new(HttpErrorKind::Decode, WebPage));
+            }
             if !asks_for_list || !response.status().is_success() {
                 return Ok(response);
             }
@@ -491,6 +547,15 @@ impl HttpService for ListClient {
             Ok(HttpResponse::from_parts(parts, body.into()))
         })
     }
+}
+
+fn is_page(response: &HttpResponse) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let status = response.status();
+    let is_page = PAGES.iter().any(|page| {
+        kind.get(..page.len()).is_some_and(|start| start.eq_ignore_ascii_case(page.as_bytes()))
+    });
+    status.as_u16() == LOGIN || is_page && (status.is_success() || status.is_redirection())
 }
 
 fn is_for_list(request: &HttpRequest) -> bool {

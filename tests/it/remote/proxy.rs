@@ -39,6 +39,8 @@ pub(super) struct Seen {
     pub(super) kind: Kind,
     /// Its key below the prefix of the bucket; of a list the directory.
     pub(super) key: String,
+    /// True if it has a checksum in a header.
+    pub(super) has_checksum: bool,
 }
 
 /// What becomes of a request.
@@ -56,8 +58,11 @@ pub(super) enum Weather {
     Short,
     /// It is served; a byte in the middle of the body is another one.
     WrongByte,
-    /// It is not served: `SlowDown` (503), `AccessDenied` (403) or `NoSuchBucket` (404).
+    /// It is not served: `SlowDown` (503), `AccessDenied` (403), `NoSuchBucket` (404) or
+    /// `InvalidArgument` (400).
     Status(u16),
+    /// It is not served: the answer is a web page.
+    Page,
     /// It is not served: the answer is a page of so many names of `c7`, and says that there are
     /// more.
     Endless(usize),
@@ -162,6 +167,7 @@ impl Shared {
         let answer = match self.see(Seen::of(&request)) {
             Some(Weather::Status(status)) => refusal(status),
             Some(Weather::Endless(names)) => page(names),
+            Some(Weather::Page) => answer(200, "text/html", "<html>Log in</html>"),
             Some(Weather::CutRequest(bytes)) => {
                 let mut server = TcpStream::connect(self.server)?;
                 return server.write_all(&request[..bytes.min(request.len())]);
@@ -222,7 +228,9 @@ impl Seen {
         let place = percent_decode_str(place).decode_utf8_lossy().into_owned();
         let key = place.trim_start_matches("/bkt/");
         let key = key.strip_prefix("pre/fix/").unwrap_or(key).to_owned();
-        Self { kind, key }
+        let head = String::from_utf8_lossy(request).to_ascii_lowercase();
+        let has_checksum = head.contains("\r\nx-amz-checksum-");
+        Self { kind, key, has_checksum }
     }
 }
 
@@ -283,10 +291,11 @@ fn refusal(status: u16) -> Vec<u8> {
     let code = match status {
         403 => "AccessDenied",
         404 => "NoSuchBucket",
+        400 => "InvalidArgument",
         _ => "SlowDown",
     };
     let error = format!("<Error><Code>{code}</Code><Message>weather</Message></Error>");
-    answer(status, &error)
+    answer(status, "application/xml", &error)
 }
 
 fn page(names: usize) -> Vec<u8> {
@@ -300,6 +309,7 @@ fn page(names: usize) -> Vec<u8> {
     let names = names.concat();
     answer(
         200,
+        "application/xml",
         &format!(
             "<ListBucketResult><IsTruncated>true</IsTruncated>\
              <NextContinuationToken>more</NextContinuationToken>{names}</ListBucketResult>"
@@ -307,10 +317,10 @@ fn page(names: usize) -> Vec<u8> {
     )
 }
 
-fn answer(status: u16, body: &str) -> Vec<u8> {
+fn answer(status: u16, kind: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {status} Weather\r\ncontent-type: application/xml\r\n\
+        "HTTP/1.1 {status} Weather\r\ncontent-type: {kind}\r\n\
          content-length: {length}\r\nconnection: close\r\n\r\n"
     );
     (head + body).into_bytes()

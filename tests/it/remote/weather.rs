@@ -227,3 +227,26 @@ fn a_list_without_an_end_is_ended() {
     scene.proxy.clear();
     scene.goes_on();
 }
+
+#[test]
+fn a_store_that_refuses_checksums_is_used_without() {
+    let scene = Scene::new();
+    scene.one.put("c7", "x", b"text\n");
+    scene.proxy.make(ALWAYS, |seen| seen.has_checksum, Weather::Status(400));
+    scene.goes_on();
+    scene.one.put("c7", "y", &noise("y", 9 << 20));
+    scene.goes_on();
+    scene.done(&scene.one, "remote", &["gc"]);
+}
+
+#[test]
+fn the_page_of_a_captive_portal_is_told() {
+    let scene = Scene::new();
+    scene.one.put("c7", "x", b"text\n");
+    scene.proxy.make(ALWAYS, |_| true, Weather::Page);
+    for command in ["push", "pull"] {
+        assert_told(&scene.run(&scene.one, command, &[]), 1, "captive portal");
+    }
+    scene.proxy.clear();
+    scene.goes_on();
+}

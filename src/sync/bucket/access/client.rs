@@ -2,6 +2,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -30,18 +32,50 @@ pub(super) struct StoreClient {
     pub(super) opened: OpenStore,
     pub(super) requests: Mutex<RequestCounts>,
     pub(super) last_failure: Mutex<Option<String>>,
+    /// True once the object store has refused checksums.
+    refuses_checksums: AtomicBool,
 }
 
 impl StoreClient {
     pub(super) fn new(opened: OpenStore) -> Self {
-        Self { opened, requests: Mutex::default(), last_failure: Mutex::default() }
+        Self {
+            opened,
+            requests: Mutex::default(),
+            last_failure: Mutex::default(),
+            refuses_checksums: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn cloud(&self) -> Option<&Arc<dyn CloudStore>> {
         match &self.opened {
+            OpenStore::Cloud { plain: Some(plain), .. } if self.refuses_checksums.load(Relaxed) => {
+                Some(plain)
+            }
             OpenStore::Cloud { store, .. } => Some(store),
             OpenStore::Directory(_) | OpenStore::Memory(_) => None,
         }
+    }
+
+    /// Makes a request that may carry a checksum. If the object store refuses it as malformed, makes
+    /// it again without one. If that succeeds, no later request carries one. The signature covers
+    /// the bytes in any case.
+    pub(super) async fn adapting<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, Fault> {
+        let has_plain = matches!(self.opened, OpenStore::Cloud { plain: Some(_), .. });
+        let outcome = request().await;
+        let is_refused = matches!(outcome, Err(Fault::Malformed(_) | Fault::Unsupported(_)));
+        if !is_refused || !has_plain || self.refuses_checksums.swap(true, Relaxed) {
+            return outcome;
+        }
+        let again = request().await;
+        if matches!(again, Ok(_) | Err(Fault::Exists)) {
+            tracing::info!("the store refuses checksums, so they are left out");
+            return again;
+        }
+        self.refuses_checksums.store(false, Relaxed);
+        outcome
     }
 
     pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
@@ -119,7 +153,7 @@ impl StoreClient {
 
     fn store(&self) -> Result<&dyn ObjectStore, Fault> {
         match &self.opened {
-            OpenStore::Cloud { store, .. } => Ok(&**store),
+            OpenStore::Cloud { store, .. } => Ok(&**self.cloud().unwrap_or(store)),
             OpenStore::Memory(store) => Ok(&**store),
             OpenStore::Directory(directory) => match directory.client() {
                 Ok(client) => Ok(client),
@@ -194,12 +228,15 @@ impl StoreClient {
     }
 
     pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
-        self.count_put(bytes.len());
-        let put = self.store_of(path).await?.put_opts(path, bytes.into(), mode.into());
-        match put.await.map_err(|error| Fault::of(&error)) {
-            Ok(_) => Ok(()),
+        let put = || async {
+            self.count_put(bytes.len());
+            let (bytes, mode) = (bytes.clone().into(), mode.clone().into());
+            let put = self.store_of(path).await?.put_opts(path, bytes, mode).await;
+            put.map(drop).map_err(|error| Fault::of(&error))
+        };
+        match self.adapting(put).await {
             Err(Fault::Absent) => Err(Fault::no_bucket()),
-            Err(fault) => Err(fault),
+            outcome => outcome,
         }
     }
 
@@ -235,15 +272,22 @@ impl StoreClient {
     }
 
     pub(super) fn deletes(&self) -> usize {
+        self.bulk_deletes().unwrap_or(TURN)
+    }
+
+    /// Returns the number of keys that one request deletes, or `None` if each key needs a request.
+    fn bulk_deletes(&self) -> Option<usize> {
         match &self.opened {
-            OpenStore::Cloud { deletes, .. } if *deletes > 1 => *deletes,
-            _ => TURN,
+            OpenStore::Cloud { deletes, .. } if *deletes > 1 => {
+                (!self.refuses_checksums.load(Relaxed)).then_some(*deletes)
+            }
+            _ => None,
         }
     }
 
     pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
         let count = paths.len();
-        let is_bulk = matches!(&self.opened, OpenStore::Cloud { deletes, .. } if *deletes > 1);
+        let is_bulk = self.bulk_deletes().is_some();
         self.requests.lock().delete.requests += if is_bulk { 1 } else { count as u64 };
         let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
         let store = match self.store() {

@@ -5,6 +5,7 @@ use std::io;
 
 use crate::bucket::directory;
 use crate::bucket::error::{BucketError, FormatError};
+use crate::bucket::url::WebPage;
 
 /// Prefix of the client's error text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
@@ -30,7 +31,8 @@ const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
 /// A failed request, classified by what the caller can do next. `Odd` means that the key denotes
-/// something that ctxfs does not create: a link, a device or a directory. `OddKey` means that a key
+/// something that ctxfs does not create: a link, a device or a directory. `Malformed` means that the
+/// store does not accept the form of the request, such as a header. `OddKey` means that a key
 /// in a list is not a valid path; the client of the object store then returns no list at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -41,6 +43,7 @@ pub(super) enum Fault {
     Disk(String),
     Again(String),
     Unsupported(String),
+    Malformed(String),
     Never(String),
     Odd,
     OddKey(String),
@@ -81,7 +84,10 @@ impl Fault {
                 BucketError::Refused { key, why: format!("{why}. {LOOK_AT_RIGHTS}") }
             }
             Self::Disk(why) => BucketError::Disk { what: format!("{what} `{key}`"), why },
-            Self::Again(why) | Self::Unsupported(why) | Self::Never(why) => {
+            Self::Again(why)
+            | Self::Unsupported(why)
+            | Self::Malformed(why)
+            | Self::Never(why) => {
                 BucketError::Away { what: format!("{what} `{key}`"), why }
             }
             Self::Odd => FormatError::damaged(format!(
@@ -114,6 +120,9 @@ impl Fault {
     }
 
     fn of_chain(error: &object_store::Error) -> Self {
+        if let Some(page) = causes(error).find(|cause| cause.is::<WebPage>()) {
+            return Self::Never(page.to_string());
+        }
         for cause in causes(error) {
             if cause.is::<object_store::client::HttpError>() {
                 return Self::Again(transport(error));
@@ -208,6 +217,7 @@ impl ErrorResponse {
             (409 | 412, _) => Fault::Exists,
             (400, code) if OF_KEYS.contains(&code) => Fault::Refused(why),
             (400, code) if PASSING.contains(&code) => Fault::Again(why),
+            (400, _) => Fault::Malformed(why),
             (501, _) => Fault::Unsupported(why),
             (408 | 425 | 429 | 500..=599, _) => Fault::Again(why),
             _ => Fault::Never(why),

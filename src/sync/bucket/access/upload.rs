@@ -206,9 +206,13 @@ async fn begin(
 
 async fn begin_once(counted: &StoreClient, path: &Path) -> Result<UploadTarget, Fault> {
     counted.requests.lock().put.requests += 1;
-    if let Some(store) = counted.cloud() {
-        let id = call(QUIET, store.create_multipart(path)).await?;
-        return Ok(UploadTarget::Cloud { store: Arc::clone(store), id });
+    if counted.cloud().is_some() {
+        let begun = || async {
+            let store = Arc::clone(counted.cloud().ok_or(Fault::Absent)?);
+            let id = call(QUIET, store.create_multipart(path)).await?;
+            Ok(UploadTarget::Cloud { store, id })
+        };
+        return counted.adapting(begun).await;
     }
     let options = PutMultipartOptions::default();
     let store = counted.store_of(path).await?;

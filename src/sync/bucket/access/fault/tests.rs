@@ -31,7 +31,7 @@ fn an_answer_is_read_by_its_status_and_code() {
     }
     assert!(matches!(status("400 Bad", "RequestTimeout"), Fault::Again(_)));
     assert!(matches!(status("400 Bad", "ExpiredToken"), Fault::Refused(_)));
-    assert!(matches!(status("400 Bad", "InvalidArgument"), Fault::Never(_)));
+    assert!(matches!(status("400 Bad", "InvalidArgument"), Fault::Malformed(_)));
     assert!(matches!(status("401 Who", "X"), Fault::Refused(_)));
     assert!(matches!(status("403 No", "AccessDenied"), Fault::Refused(_)));
     assert!(matches!(status("501 What", "NotImplemented"), Fault::Unsupported(_)));

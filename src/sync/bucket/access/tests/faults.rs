@@ -6,7 +6,7 @@ use super::{bytes, soon};
 use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::objects::Objects as _;
-use crate::bucket::tests::{InjectedFault, KEY_ID, Seen, TestServer};
+use crate::bucket::tests::{InjectedFault, KEY_ID, SECRET, Seen, TestServer};
 use crate::bucket::url::BucketUrl;
 
 /// Returns a function that injects `fault` into the first `count` requests and lets later ones
@@ -266,4 +266,86 @@ fn a_store_without_conditions_is_asked_first() {
     assert_eq!(bucket.create("k", &bytes("one"), soon()).unwrap(), Created::New);
     assert_eq!(bucket.create("k", &bytes("two"), soon()).unwrap(), Created::Exists);
     assert_eq!(bucket.get("k", None, soon()).unwrap(), "one");
+}
+
+fn with_checksum(log: &[Seen]) -> usize {
+    log.iter().filter(|seen| seen.has_checksum).count()
+}
+
+fn refuse_checksums(seen: &Seen) -> InjectedFault {
+    if seen.has_checksum { InjectedFault::Status(400) } else { InjectedFault::Pass }
+}
+
+#[test]
+fn a_store_that_refuses_checksums_gets_none() {
+    let (server, bucket) = server_with("k/a", "text");
+    server.set(refuse_checksums);
+    assert_eq!(bucket.create("k/b", &bytes("x"), soon()).unwrap(), Created::New);
+    assert_eq!(with_checksum(&server.log()), 1);
+    assert_eq!(bucket.create("k/b", &bytes("y"), soon()).unwrap(), Created::Exists);
+    let content = vec![5u8; 9 << 20];
+    assert_eq!(bucket.upload("k/c", &mut content.as_slice(), 0, soon()).unwrap(), 9 << 20);
+    let keys = ["k/a", "k/b", "k/c"].map(str::to_owned).to_vec();
+    assert!(bucket.delete(keys, soon()).iter().all(|(_, outcome)| outcome.is_ok()));
+    assert!(bucket.list("k", soon()).unwrap().is_empty());
+    assert_eq!(with_checksum(&server.log()), 0);
+    // The first request may be the beginning of an upload.
+    let other = server.bucket();
+    assert_eq!(other.upload("k/d", &mut content.as_slice(), 0, soon()).unwrap(), 9 << 20);
+    assert_eq!(with_checksum(&server.log()), 1);
+}
+
+#[test]
+fn another_refusal_is_told_and_leaves_the_checksums() {
+    let (server, bucket) = server_with("k/a", "text");
+    server.set(|_| InjectedFault::Status(400));
+    let error = bucket.create("k/b", &bytes("x"), soon()).unwrap_err();
+    assert!(error.to_string().contains("it answers 400 Odd: fault"), "{error}");
+    let log = server.log();
+    assert_eq!((with_checksum(&log), log.len()), (1, 2));
+    server.set(|_| InjectedFault::Pass);
+    bucket.create("k/b", &bytes("x"), soon()).unwrap();
+    assert_eq!(with_checksum(&server.log()), 1);
+}
+
+#[test]
+fn settings_choose_the_checksum() {
+    let server = TestServer::start();
+    for (number, (name, value, count)) in [
+        ("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED", 0),
+        ("AWS_REQUEST_CHECKSUM_CALCULATION", "when_supported", 2),
+        ("AWS_CHECKSUM_ALGORITHM", "none", 0),
+        ("AWS_CHECKSUM_ALGORITHM", "sha256", 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let bucket = server.bucket_in(SECRET, [(name, value)]);
+        let key = format!("k/{number}");
+        bucket.create(&key, &bytes("x"), soon()).unwrap();
+        assert!(bucket.delete(vec![key], soon())[0].1.is_ok());
+        assert_eq!(with_checksum(&server.log()), count, "{name}={value}");
+    }
+    server.set(refuse_checksums);
+    let bucket = server.bucket_in(SECRET, [("AWS_CHECKSUM_ALGORITHM", "sha256")]);
+    assert!(bucket.create("k/x", &bytes("x"), soon()).is_err(), "a setting is not changed");
+}
+
+#[test]
+fn a_web_page_is_no_answer() {
+    let (server, bucket) = server_with("k/a", "text");
+    server.set(|_| InjectedFault::Page);
+    let errors = [
+        bucket.get("k/a", None, soon()).unwrap_err(),
+        bucket.create("k/b", &bytes("x"), soon()).unwrap_err(),
+        bucket.list("k", soon()).unwrap_err(),
+        bucket.modified("k/a", soon()).unwrap_err(),
+        bucket.identity(soon()).unwrap_err(),
+        bucket.delete(vec!["k/a".to_owned()], soon()).remove(0).1.unwrap_err(),
+    ];
+    for error in &errors {
+        assert!(error.to_string().contains("captive portal"), "{error}");
+        assert!(error.may_pass(), "{error}");
+    }
+    assert_eq!(server.log().len(), errors.len());
 }
