@@ -9,10 +9,11 @@ use std::time::Instant;
 use crate::sync::mpsc;
 use crate::{
     Base, BaseText, Callback, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result,
-    VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show, since,
+    VERSION, Version, ViewText, answers, keyed_hash, manifest, messages, resolve, search, show,
+    since,
 };
 use ctxfs_core::model::Content as _;
-use ctxfs_view::{RenderCost, View};
+use ctxfs_view::{IgnoredIn, RenderCost, View};
 
 impl Computed {
     /// Calls `done` with the text. If the text is not cached, computes it first: on this thread if
@@ -84,6 +85,10 @@ impl Recipe {
         match self {
             Self::Manifest(reader) => manifest::version(engine, dir, reader),
             Self::Search(..) => search::version(engine, dir),
+            Self::Ignore => {
+                let changes = keyed_hash(engine.names_like_listed(dir)?);
+                Ok(Version { changes, ..Version::default() })
+            }
             Self::Removed(name) => resolve::removed_version(engine, dir, name),
             _ => Ok(Version::default()),
         }
@@ -199,7 +204,14 @@ fn compute_text(
         },
         Recipe::Search(query, reader) => search::search(engine, of, (query, reader), again),
         Recipe::Readme => Ok(engine.held_text(&ctxfs_view::readme(&engine.options.root), None)?),
-        Recipe::Ignore => Ok(engine.held_text(&ctxfs_view::ignore(), None)?),
+        Recipe::TopIgnore => {
+            let text = ctxfs_view::ignore(&IgnoredIn::Top(&engine.options.root));
+            Ok(engine.held_text(&text, None)?)
+        }
+        Recipe::Ignore => {
+            let real = engine.names_like_listed(of.base.dir()?)?;
+            Ok(engine.held_text(&ctxfs_view::ignore(&IgnoredIn::Artifacts(&real)), None)?)
+        }
         Recipe::Manifest(reader) => manifest::show_manifest(engine, of.base.dir()?, reader),
         Recipe::Removed(name) => resolve::show_removed(engine, of.base.dir()?, name),
         Recipe::Messages => messages::show_messages(engine, of.base.dir()?, &of.version),

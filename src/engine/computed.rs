@@ -25,7 +25,8 @@ pub(crate) const VERSION: &str = "version";
 /// The kind and the arguments of a computed file.
 ///
 /// - `Readme`: the root's `README.md`, an introduction to the tree
-/// - `Ignore`: the root's `.ignore`, with the names that recursive searches skip
+/// - `TopIgnore`: the root's `.ignore`, with the names that recursive searches skip
+/// - `Ignore`: the `.ignore` of a directory of artifacts, which names real files beside the views
 /// - `Removed`: the summary of a removed file with this name
 /// - `Messages`: the message log of a conversation as one JSON array
 /// - `Door`: a page of this name about the door itself, such as `.ctxfs/status.json`
@@ -33,6 +34,7 @@ pub(crate) const VERSION: &str = "version";
 pub enum Recipe {
     View(Arc<View>),
     Readme,
+    TopIgnore,
     Ignore,
     Search(Arc<CorpusQuery>, Reader),
     Manifest(Reader),
@@ -50,7 +52,7 @@ impl Recipe {
 
     /// Returns true if the text does not depend on the store. Every user may then read it.
     pub fn is_public(&self) -> bool {
-        matches!(self, Self::Readme | Self::Ignore | Self::Door(VERSION))
+        matches!(self, Self::Readme | Self::TopIgnore | Self::Door(VERSION))
     }
 
     /// Returns the reader for whom the text is gathered from all outputs of a conversation. `None`
@@ -60,6 +62,7 @@ impl Recipe {
             Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
             Self::View(_)
             | Self::Readme
+            | Self::TopIgnore
             | Self::Ignore
             | Self::Removed(_)
             | Self::Messages
@@ -94,7 +97,11 @@ impl Recipe {
             | Self::Messages
             | Self::Ignore
             | Self::Door("status.json" | "metrics") => false,
-            Self::Readme | Self::Search(..) | Self::Removed(_) | Self::Door(_) => true,
+            Self::Readme
+            | Self::TopIgnore
+            | Self::Search(..)
+            | Self::Removed(_)
+            | Self::Door(_) => true,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, Folder, MAX_DEPTH, NameError, Record, RelPath, is_scratch};
 use ctxfs_store::{FileType, MESSAGES, Stat, Time, is_bookkeeping};
-use ctxfs_view::{Derived, Reading, RenderCost, View, ViewDir, readings};
+use ctxfs_view::{Derived, Reading, RenderCost, View, ViewDir, is_like_listed, readings};
 
 const CONTROL: &str = ".ctxfs";
 /// The directories of searches. Every conversation and every directory of artifacts has them.
@@ -60,7 +60,9 @@ fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Speci
         Some(SpecialName::Bookkeeping)
     } else if name == README && is_top {
         computed(Recipe::Readme)
-    } else if name == IGNORE && (is_top || holds_artifacts()) {
+    } else if name == IGNORE && is_top {
+        computed(Recipe::TopIgnore)
+    } else if name == IGNORE && holds_artifacts() {
         computed(Recipe::Ignore)
     } else if name == MANIFEST && in_conversation() {
         computed(Recipe::Manifest(Reader::Server))
@@ -157,6 +159,19 @@ impl Engine {
             FileType::File if !dir.is_root() => Ok(stat),
             FileType::File | FileType::Other => Err(EngineError::NotFound),
         }
+    }
+
+    /// Returns the real names in a directory of artifacts that look like views that it lists.
+    pub(crate) fn names_like_listed(&self, dir: &dyn SourceDir) -> Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        self.each_name(dir, false, &mut |name, kind, ino| {
+            if ino.is_some() && kind != FileType::Other && is_like_listed(name) {
+                names.push(name.to_owned());
+            }
+            Ok(())
+        })?;
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// Calls `meet` with the names in `dir` that listings show, with their kinds: computed files,

@@ -3,8 +3,9 @@
 //! A row holds everything about a view except its text. The rows generate `View`, `ViewDir`, names
 //! and their parsing, listings, `.ignore`, the table of `README.md` and [`render`].
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, LazyLock};
 
 use crate::number::counted;
@@ -553,16 +554,66 @@ pub fn readme(root: &Root) -> String {
     text.replace("{prefix}/c7", &root.of("c7"))
 }
 
-/// Returns the `.ignore` file of the root and of every artifact directory. It excludes views from
-/// recursive searches by ripgrep, fd and ag, which would otherwise find the same text several
-/// times.
-pub fn ignore() -> String {
+/// A directory with a computed `.ignore` file.
+///
+/// - `Top`: the top of a mount
+/// - `Artifacts`: a directory of artifacts, with its real names that look like listed views
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "described above")]
+pub enum IgnoredIn<'a> {
+    Top(&'a Root),
+    Artifacts(&'a [OsString]),
+}
+
+/// Maximum number of real names in an `.ignore` file. In a directory with more of them, nothing is
+/// excluded.
+const MOST_REAL: usize = 4096;
+
+/// Returns the text of a computed `.ignore` file. It excludes the views that directories list, so
+/// that recursive searches by ripgrep, fd and ag find each line once. Real files with such names
+/// are included again by the file of their own directory, which comes before those above it.
+pub fn ignore(dir: &IgnoredIn<'_>) -> String {
+    let (above, real) = match dir {
+        IgnoredIn::Top(Root::One(_)) => ("/artifacts/**/", &[][..]),
+        IgnoredIn::Top(_) => ("/*/artifacts/**/", &[][..]),
+        IgnoredIn::Artifacts(real) => ("", *real),
+    };
     let mut text = "# Computed views. They repeat what stands beside them.\n".to_owned();
-    for derived in CATALOG {
+    for (suffix, derived) in listed().filter(|_| real.len() <= MOST_REAL) {
         let end = if matches!(derived, Derived::Dir(_)) { "/\n" } else { "\n" };
-        text.extend(["*", derived.view_type().suffix, end]);
+        text.extend([above, "*", suffix, end]);
     }
-    text + "**/history/messages.json\n"
+    if let IgnoredIn::Top(root) = dir {
+        text += if matches!(root, Root::One(_)) { "" } else { "/*" };
+        text += "/history/messages.json\n";
+    }
+    for name in real.iter().filter(|_| real.len() <= MOST_REAL) {
+        text.extend(["!/", &as_pattern(name), "\n"]);
+    }
+    text
+}
+
+/// Returns true if `name` has the form of a view that directories list. A hidden name does not
+/// count, because searches skip it in any case.
+pub fn is_like_listed(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    !bytes.starts_with(b".") && listed().any(|(suffix, _)| bytes.ends_with(suffix.as_bytes()))
+}
+
+/// Returns a pattern of an ignore file that matches `name`. A byte that such a file cannot hold
+/// matches any other byte, too.
+fn as_pattern(name: &OsStr) -> String {
+    let mut pattern = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if matches!(c, '\\' | '*' | '?' | '[' | ']' | '{' | '}') {
+                pattern.push('\\');
+            }
+            pattern.push(if c.is_control() { '?' } else { c });
+        }
+        pattern.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    pattern
 }
 
 #[cfg(test)]

@@ -35,10 +35,12 @@ mod summary;
 mod terms;
 mod title;
 mod values;
+mod view_copy;
 mod wrap;
 
 pub use catalog::{
-    CorpusQuery, Derived, RenderCost, View, ViewDir, ignore, listed, readme, render,
+    CorpusQuery, Derived, IgnoredIn, RenderCost, View, ViewDir, ignore, is_like_listed, listed,
+    readme, render,
 };
 pub use clean::cleaned;
 pub use errors::dropped_errors;
@@ -61,6 +63,7 @@ pub use rendered::{RenderError, Rendered, beginning_notice};
 pub use since::{COMPARED_BYTES, EarlierName, change};
 pub use stand_in::{Audience, Form, StandIn, is_stand_in, stand_in, stand_in_always};
 pub use title::{Title, run_key};
+pub use view_copy::ViewCopy;
 
 #[cfg(any(test, feature = "testing"))]
 #[path = "tests/fixture.rs"]

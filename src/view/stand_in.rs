@@ -160,7 +160,7 @@ fn of_envelope(text: &str) -> Option<String> {
 }
 
 // Parses `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`.
-fn of_summary(text: &str) -> impl Iterator<Item = String> {
+pub(crate) fn of_summary(text: &str) -> impl Iterator<Item = String> {
     let reference =
         |line: &str| Some(line[line.rfind("ref: ctx://")?..]["ref: ".len()..].to_owned());
     IDENTITY_LINES.into_iter().filter_map(move |line| reference(text.lines().nth(line)?))

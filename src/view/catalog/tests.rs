@@ -1,10 +1,11 @@
 //! Checks everything that is generated from each row of the catalog.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 
-use crate::catalog::CATALOG;
+use crate::catalog::{CATALOG, MOST_REAL, is_like_listed};
 use crate::filter::DIRS;
-use crate::{Derived, RenderCost, View, ViewDir, ignore, listed, readings, readme};
+use crate::{Derived, IgnoredIn, RenderCost, View, ViewDir, ignore, listed, readings, readme};
 use ctxfs_core::model::Root;
 
 /// An argument that is valid in every directory of views: as a pattern, line, filter or page.
@@ -59,16 +60,6 @@ fn each_view_is_explained_in_the_readme() {
 }
 
 #[test]
-fn each_suffix_is_ignored_by_searches() {
-    let ignored = ignore();
-    for derived in CATALOG {
-        let end = if matches!(derived, Derived::Dir(_)) { "/" } else { "" };
-        let line = format!("*{}{end}", derived.view_type().suffix);
-        assert!(ignored.lines().any(|ignored| ignored == line), "{line}");
-    }
-}
-
-#[test]
 fn suffixes_and_kinds_are_unique() {
     for (at, derived) in CATALOG.iter().enumerate() {
         let row = derived.view_type();
@@ -106,11 +97,30 @@ fn a_readme_is_short_and_names_the_tree() {
     assert!(text.is_ascii());
 }
 
+const HEAD: &str = "# Computed views. They repeat what stands beside them.\n";
+
 #[test]
-fn every_view_is_ignored() {
-    let want = "# Computed views. They repeat what stands beside them.\n\
-         *.summary\n*.tail\n*.head\n*.grep/\n*.find/\n*.lines/\n*.errors\n*.since\n\
-         *.since-run/\n*.terms\n*.wrap\n*.shape\n*.jq/\n*.extract/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
-         *.preview\n**/history/messages.json\n";
-    assert_eq!(ignore(), want);
+fn listed_views_are_ignored() {
+    let all = ignore(&IgnoredIn::Top(&Root::All("/ctx".to_owned())));
+    let lines = "/*/artifacts/**/*.summary\n/*/artifacts/**/*.tail\n/*/artifacts/**/*.grep/\n\
+                 /*/history/messages.json\n";
+    assert_eq!(all, format!("{HEAD}{lines}"));
+    let one = ignore(&IgnoredIn::Top(&Root::One("/ctx".to_owned())));
+    assert_eq!(one, format!("{HEAD}{}", lines.replace("/*/", "/")));
+    let dir = ignore(&IgnoredIn::Artifacts(&[]));
+    assert_eq!(dir, format!("{HEAD}*.summary\n*.tail\n*.grep/\n"));
+}
+
+#[test]
+fn real_names_are_not_ignored() {
+    let names = [&b"x.summary"[..], b"[a]*{b}?\\c.tail", b"#\xff\x01.grep"];
+    let names = names.map(|name| OsStr::from_bytes(name).to_owned());
+    let text = ignore(&IgnoredIn::Artifacts(&names));
+    let lines = "!/x.summary\n!/\\[a\\]\\*\\{b\\}\\?\\\\c.tail\n!/#??.grep\n";
+    assert_eq!(text, format!("{HEAD}*.summary\n*.tail\n*.grep/\n{lines}"));
+    let many = vec![names[0].clone(); MOST_REAL + 1];
+    assert!(!ignore(&IgnoredIn::Artifacts(&many)).contains('*'));
+    for (name, is_like) in [("a.summary", true), ("a.head", false), (".a.tail", false)] {
+        assert_eq!(is_like_listed(OsStr::new(name)), is_like, "{name}");
+    }
 }
