@@ -374,9 +374,10 @@ impl ContextFs {
     pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
         let fs = &self.0;
         // The kernel requests security.capability before every cached write, so this check comes
-        // first.
+        // first. Of other kinds, `ls -l` asks for each name unless they are not supported.
         if !is_user(name) {
-            return Err(FsError::NoAttribute);
+            let is_known = name == "security.capability";
+            return Err(if is_known { FsError::NoAttribute } else { FsError::Unsupported });
         }
         if let Some(all) = remote_attributes(fs, ino)? {
             let found = all.into_iter().find(|(known, _)| known == name);

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::copies::RemovedViews;
 use crate::handle::HandleTable;
 use crate::inode::InodeTable;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::shared::MountCounters;
+use crate::standard::NewConversations;
 use crate::{Coherence, ContextFs, Fh, FsError, FsOptions, Ino, Result, Shared, node, open, seal};
 use ctxfs_engine::sync::RwLock;
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,6 +35,8 @@ impl ContextFs {
             sealer: Sealer::default(),
             places: RwLock::default(),
             promises: Promises::default(),
+            new_conversations: NewConversations::default(),
+            removed_views: RemovedViews::default(),
             waiting: Arc::default(),
             slow_workers: WorkerPool::new("ctxfs-slow", SLOW_WORKERS),
             ending: AtomicBool::default(),

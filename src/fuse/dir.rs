@@ -1,9 +1,11 @@
 //! Creating directories, removing files and directories, and checking new names.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::record::LockedRecord;
+use crate::standard::path_in;
 use crate::{
     Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, Node, NodeKind, Result,
     Shared, attributes, lookup, record, remote, write_once,
@@ -11,11 +13,12 @@ use crate::{
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::{Freed, Growth, RemovedContent, SourceDir as _, SpecialName};
-use ctxfs_store::{BLOCK, Dir, FileType};
+use ctxfs_store::{BLOCK, Dir, DirEntry, FileType, is_standard_name};
 use ctxfs_view::Derived;
 
 impl ContextFs {
     /// Creates a directory. In the root, this creates a conversation and the directories inside it.
+    /// Each of these can then be created once more.
     pub fn mkdir(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
@@ -32,8 +35,21 @@ impl ContextFs {
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
         // On most disks, a directory takes one block.
         let _room = fs.engine.reserve(Growth::Bytes(parent.conversation().as_ref(), BLOCK))?;
-        dir.open()?.mkdir(name, mode)?;
+        let made = dir.open()?.mkdir(name, mode);
+        let path = path_in(&dir.place()?, name);
+        let awaited = path.filter(|(id, path)| fs.new_conversations.take((id, path)));
+        match made {
+            Err(error) if awaited.is_some() && error.kind() == ErrorKind::AlreadyExists => {
+                dir.open()?.chmod(name, mode)?;
+            }
+            made => made?,
+        }
+        if let Some((id, _)) = awaited {
+            // Those that the client removed, as `mv` does, are made again.
+            fs.engine.store().create_conversation(&id)?;
+        }
         if parent.is_root() {
+            fs.new_conversations.add(id.clone());
             let store = fs.engine.store();
             store.create_conversation(&id)?;
             store.sync_conversations()?;
@@ -43,8 +59,9 @@ impl ContextFs {
         attributes::entry(fs, &node)
     }
 
-    /// Removes a file. Removing a computed file succeeds without an effect.
-    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+    /// Removes a file. Removing a computed file succeeds without an effect, but fails if the thread
+    /// `tid` tries it again at once; see [`RemovedViews`](crate::copies::RemovedViews).
+    pub fn unlink(&self, parent: Ino, name: &OsStr, tid: u32) -> Result<()> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
         let dir = match &parent.kind {
@@ -55,7 +72,8 @@ impl ContextFs {
         let node = match lookup::find_real(fs, &parent, dir, name) {
             Ok(node) => node,
             Err(FsError::NotFound) => {
-                return remove_computed(fs, &parent, dir, name, FileKind::File);
+                remove_computed(fs, &parent, dir, name, FileKind::File)?;
+                return fs.removed_views.note(fs, (&parent, dir, name), tid);
             }
             Err(error) => return Err(error),
         };
@@ -71,7 +89,8 @@ impl ContextFs {
     }
 
     /// Removes an empty directory. A conversation that contains directories but no files counts as
-    /// empty. Removing a directory of views succeeds without an effect.
+    /// empty, and so does a standard directory of a new conversation that contains only such ones:
+    /// `mv` removes it before it makes its own. Removing a directory of views succeeds without an effect.
     pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
@@ -89,6 +108,7 @@ impl ContextFs {
         {
             Err(FsError::NotFound)
         } else {
+            remove_unused(fs, dir, name)?;
             check_no_remote(fs, dir, name).and_then(|()| Ok(dir.open()?.rmdir(name)?))
         };
         fs.promises.end_all();
@@ -99,6 +119,27 @@ impl ContextFs {
             removed => removed,
         }
     }
+}
+
+/// Removes the standard directories in the standard directory `name`, unless a client has made one
+/// of them or put anything there.
+fn remove_unused(fs: &Shared, dir: &DirNode, name: &OsStr) -> Result<()> {
+    let awaits = |id: &_, path: &_| fs.new_conversations.awaits((id, path));
+    let path = is_standard_name(name).then(|| path_in(&dir.place().ok()?, name)).flatten();
+    let Some((id, path)) = path.filter(|(id, path)| awaits(id, path)) else { return Ok(()) };
+    let Ok(outer) = dir.open()?.open_dir(name) else { return Ok(()) };
+    let inner = outer.entries()?;
+    let is_unused = |entry: &DirEntry| {
+        RelPath::below(Some(&path), &entry.name).is_ok_and(|inner| awaits(&id, &inner))
+            && outer
+                .open_dir(&entry.name)
+                .and_then(|inner| inner.entries())
+                .is_ok_and(|left| left.is_empty())
+    };
+    if inner.iter().all(is_unused) {
+        inner.iter().try_for_each(|entry| outer.rmdir(&entry.name))?;
+    }
+    Ok(())
 }
 
 pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {

@@ -145,6 +145,8 @@ pub(crate) struct FileHandle {
     pub(crate) file: Arc<File>,
     pub(crate) mode: OpenMode,
     pub(crate) writes: bool,
+    /// True if the handle created the file.
+    pub(super) is_new: bool,
     pub(super) line: Mutex<PendingLine>,
     pub(super) last_close: Mutex<Option<Closing>>,
     pub(super) _share: Share,

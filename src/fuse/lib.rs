@@ -15,6 +15,7 @@
 mod attr;
 mod attributes;
 mod context_fs;
+mod copies;
 mod dir;
 mod dir_names;
 mod error;
@@ -38,6 +39,7 @@ mod requests;
 mod seal;
 mod seal_queue;
 mod shared;
+mod standard;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -49,7 +51,7 @@ pub use handle::{Flush, OpenMode, Opened};
 pub use io::FilePosition;
 pub use life::Pages;
 pub use listing::{ListedEntry, ListedName};
-pub use process::Processes;
+pub use process::{Processes, name_in_mkdir};
 pub use rename::RenameMode;
 pub use requests::{RequestOrigin, RequestSubject};
 pub use shared::{Coherence, ContextFs, FsOptions};

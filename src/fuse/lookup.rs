@@ -15,18 +15,19 @@ use std::time::Duration;
 
 use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
 use crate::node::{ComputedKey, ComputedNode};
-use crate::process::groups;
+use crate::process::{self, groups};
 use crate::record::PresentSource;
+use crate::standard::path_in;
 use crate::{
     Attr, Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, LinkCell, Node,
     NodeKey, NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, TimedAttr, attributes,
     message_log, record, remote,
 };
 use ctxfs_engine::{
-    Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, Resolved, User,
-    Version,
+    Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, Resolved,
+    SourceDir as _, User, Version,
 };
-use ctxfs_store::{FileType, MESSAGES, Stat, Time};
+use ctxfs_store::{FileType, MESSAGES, Stat, Time, is_standard_name};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
 
 /// Cache lifetime of the attributes of a computed file. The attributes never change, so any
@@ -42,6 +43,9 @@ impl ContextFs {
         // Listing a search or the manifest sends no request, because a reader of the text looks the
         // name up first.
         let access = CallerAccess { asks_hosts: true, ..CallerAccess::new(fs, caller) };
+        if is_to_be_made(fs, &parent, name, caller) {
+            return Err(FsError::NotFound);
+        }
         lookup_in(fs, &parent, name, access)
     }
 
@@ -51,6 +55,15 @@ impl ContextFs {
         let find = || self.0.nodes.get(parent)?.as_dir()?.open();
         find().is_ok_and(|dir| dir.stat(name).is_ok())
     }
+}
+
+/// Returns true if the client is about to make a standard directory of a new conversation. The
+/// kernel sends the MKDIR only if it has not found the directory.
+fn is_to_be_made(fs: &Shared, parent: &Node, name: &OsStr, caller: Caller) -> bool {
+    let path = || path_in(&parent.as_dir().ok()?.place().ok()?, name);
+    is_standard_name(name)
+        && path().is_some_and(|(id, path)| fs.new_conversations.awaits((&id, &path)))
+        && process::is_in_mkdir(caller.pid, name, &*fs.options.processes)
 }
 
 pub(super) fn lookup_in(

@@ -101,7 +101,7 @@ impl ContextFs {
         give_to(&file, &dir, (permissions, caller))?;
         let stat = stat_file(&file)?;
         let node = lookup::file_node(fs, &parent, name, &stat)?;
-        let opened = opened(fs, &node, (node.as_file()?, file), mode, share);
+        let opened = opened(fs, &node, (node.as_file()?, file), (mode, true), share);
         if !opened.writes {
             node.as_file()?.life().needs_record();
             fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
@@ -135,6 +135,9 @@ impl ContextFs {
             *handle.last_close.lock() = Some(Closing { killed_by });
             handle.node.as_file()?.life().closing(now());
             message_log::flush(fs, &handle, owner)?;
+            if handle.is_new {
+                self.remove_copied_views(&handle.node)?;
+            }
         }
         Ok(())
     }
@@ -192,7 +195,7 @@ fn open_file(
         Some(kept) => kept,
         None => Arc::new(open_here(fs, node, file, mode)?),
     };
-    let opened = opened(fs, node, (file, on_disk), mode, share);
+    let opened = opened(fs, node, (file, on_disk), (mode, false), share);
     if mode.empties()
         && let Err(error) = attributes::empty(fs, node, file, (opened.fh, caller))
     {
@@ -238,7 +241,7 @@ fn opened(
     fs: &Shared,
     node: &Arc<Node>,
     (file, on_disk): (&Arc<FileNode>, Arc<File>),
-    mode: OpenMode,
+    (mode, is_new): (OpenMode, bool),
     share: Share,
 ) -> Opened {
     let writes = mode.writes();
@@ -263,6 +266,7 @@ fn opened(
         file: Arc::clone(&on_disk),
         mode,
         writes,
+        is_new,
         line: Mutex::default(),
         last_close: Mutex::default(),
         _share: share,

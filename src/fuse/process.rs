@@ -12,14 +12,24 @@
 //! A thread that waits for a reply cannot exit before it gets the reply, so its thread number
 //! cannot be reused in the meantime.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 
 use crate::Caller;
+use ctxfs_engine::sync::thread;
 
 /// Access to the state of other processes. A confined server has no such access itself.
 pub trait Processes: Debug + Send + Sync {
     fn stat(&self, pid: u32) -> io::Result<String>;
+
+    /// Returns the name that a thread which waits for a reply is about to make a directory of; see
+    /// [`name_in_mkdir`].
+    fn name_in_mkdir(&self, tid: u32) -> io::Result<Option<OsString>>;
 }
 
 /// Reads `/proc` directly. Used by a process that is not confined.
@@ -30,6 +40,54 @@ impl Processes for ProcFs {
     fn stat(&self, pid: u32) -> io::Result<String> {
         fs::read_to_string(format!("/proc/{pid}/stat"))
     }
+
+    fn name_in_mkdir(&self, tid: u32) -> io::Result<Option<OsString>> {
+        name_in_mkdir(tid)
+    }
+}
+
+/// Number of times that a thread is looked at which has sent its request and does not wait yet.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_micros(20);
+const LONGEST_PATH: usize = libc::PATH_MAX as usize;
+
+/// Returns the last name of the path for which the thread `tid` has called mkdir(2), or `None` if it
+/// is in another system call. Fails if this process may not trace the thread.
+pub fn name_in_mkdir(tid: u32) -> io::Result<Option<OsString>> {
+    for _ in 0..LOOKS {
+        let state = fs::read_to_string(format!("/proc/{tid}/syscall"))?;
+        if state.starts_with("running") {
+            thread::sleep(BETWEEN_LOOKS);
+            continue;
+        }
+        let Some(path) = path_in_mkdir(&state) else { return Ok(None) };
+        let mut bytes = vec![0; LONGEST_PATH];
+        let read = fs::File::open(format!("/proc/{tid}/mem"))?.read_at(&mut bytes, path)?;
+        bytes.truncate(bytes[..read].iter().position(|byte| *byte == 0).unwrap_or(read));
+        let path = Path::new(OsStr::from_bytes(&bytes));
+        return Ok(path.file_name().map(OsStr::to_owned));
+    }
+    Ok(None)
+}
+
+/// Returns the address of the path from `/proc/<tid>/syscall`: the number of the system call, and
+/// its arguments in hexadecimal.
+fn path_in_mkdir(state: &str) -> Option<u64> {
+    let mut words = state.split_ascii_whitespace();
+    let argument = match words.next()?.parse().ok()? {
+        libc::SYS_mkdirat => words.nth(1)?,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_mkdir => words.next()?,
+        _ => return None,
+    };
+    u64::from_str_radix(argument.strip_prefix("0x")?, 16).ok()
+}
+
+/// Returns true if the thread `tid`, which waits for the reply to its LOOKUP of `name`, is about to
+/// make a directory of that name. The request does not say so. Returns false if that is unknown:
+/// the thread is in another PID namespace, or may not be traced.
+pub(super) fn is_in_mkdir(tid: u32, name: &OsStr, processes: &dyn Processes) -> bool {
+    tid != 0 && processes.name_in_mkdir(tid).is_ok_and(|made| made.as_deref() == Some(name))
 }
 
 /// Returns the signal that killed the thread `pid`, which waits for the reply to its FLUSH. Returns

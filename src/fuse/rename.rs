@@ -92,6 +92,12 @@ impl ContextFs {
             fs.promises.end(from.dir.id, name);
             fs.promises.end(to.dir.id, new_name);
         }
+        if done.is_ok()
+            && mode != RenameMode::Exchange
+            && let Err(error) = self.remove_copied_views(&node)
+        {
+            tracing::debug!(%error, "a copy of a view was not removed");
+        }
         fs.nodes.forget(node.ino, 1);
         for id in [&from, &to].into_iter().filter_map(End::conversation) {
             fs.engine.freed(&id, Freed::default());

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::copies::RemovedViews;
 use crate::handle::HandleTable;
 use crate::inode::InodeTable;
 use crate::process::ProcFs;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
+use crate::standard::NewConversations;
 use crate::waiting::WaitingRoom;
 use crate::{Caller, FsError, Ino, Node, Processes, Result};
 use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -80,6 +82,8 @@ pub(crate) struct Shared {
     /// records are moved.
     pub(crate) places: RwLock<()>,
     pub(crate) promises: Promises,
+    pub(crate) new_conversations: NewConversations,
+    pub(crate) removed_views: RemovedViews,
     pub(crate) waiting: Arc<WaitingRoom>,
     pub(crate) slow_workers: WorkerPool,
     pub(crate) ending: AtomicBool,

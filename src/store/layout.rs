@@ -175,7 +175,13 @@ pub(super) fn is_arriving(name: &OsStr) -> bool {
     name.as_bytes().starts_with(ARRIVING.as_bytes())
 }
 
-pub(super) fn is_standard(path: &RelPath) -> bool {
+/// Returns true if a standard directory may have this name; see [`is_standard`].
+pub fn is_standard_name(name: &OsStr) -> bool {
+    DIRECTORIES.iter().any(|(outer, inner)| name == *outer || inner.iter().any(|it| name == *it))
+}
+
+/// Returns true if every new conversation has the directory `path`.
+pub fn is_standard(path: &RelPath) -> bool {
     let path = path.as_os_str();
     let is_inner = |outer: &str, inner: &str| {
         let rest = path.as_bytes().strip_prefix(outer.as_bytes());

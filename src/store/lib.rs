@@ -58,7 +58,7 @@ pub use file_io::{AnalysedFile, Artifact, append_all, read_full_at};
 pub use gateway::{CatalogWriter, LockedPermissions};
 pub use layout::{
     HISTORY, MESSAGES, PUBLISHED, REMOTE, REMOTE_MESSAGES, SETTINGS, conversation_at,
-    conversation_path, is_bookkeeping,
+    conversation_path, is_bookkeeping, is_standard, is_standard_name,
 };
 pub use lease::{Lease, lease_of, owner_lives, running_process, this_process};
 pub use manifest::{Appended, Manifest, ManifestLock, RecordPosition, StoredRecords};

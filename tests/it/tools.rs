@@ -1,5 +1,6 @@
 //! The tools that people and agents read files with, on a real mount and on a plain copy.
 
+mod copies;
 mod copy;
 mod follow;
 mod languages;

@@ -18,6 +18,7 @@
 //! A watchdog is a child of the server, and not its parent. So the process that the caller starts
 //! is the server itself, and `mount --foreground` is watched too.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -169,6 +170,11 @@ impl ctxfs_fuse::Processes for Watchdogs {
     fn stat(&self, pid: u32) -> io::Result<String> {
         self.ask(WatchdogRequest::Stat(pid), None)
     }
+
+    fn name_in_mkdir(&self, tid: u32) -> io::Result<Option<OsString>> {
+        let name = self.ask(WatchdogRequest::Mkdir(tid), None)?;
+        Ok((!name.is_empty()).then(|| name.into()))
+    }
 }
 
 impl WatchdogLink {
@@ -245,6 +251,10 @@ fn reply(
             Err(error) => return Err(error.into()),
         },
         WatchdogRequest::Stat(pid) => return Ok(fs::read_to_string(format!("/proc/{pid}/stat"))?),
+        WatchdogRequest::Mkdir(tid) => {
+            let name = ctxfs_fuse::name_in_mkdir(tid)?.unwrap_or_default();
+            return Ok(name.into_string().unwrap_or_default());
+        }
         WatchdogRequest::Another => {
             let other = Watch { spare: !watch.spare, ..watch.clone() };
             let mut started = Role::WatchMount(other).start(socket()?)?;
@@ -278,6 +288,7 @@ fn clear(target: &Path) -> anyhow::Result<()> {
 ///
 /// - `Unmount`: unmount the mount of the server
 /// - `Stat`: return the content of `/proc/<pid>/stat`
+/// - `Mkdir`: return the name of the directory that a thread is about to make
 /// - `Another`: start another watchdog
 /// - `Remote`: start the process that accesses the bucket
 ///
@@ -287,6 +298,7 @@ fn clear(target: &Path) -> anyhow::Result<()> {
 enum WatchdogRequest {
     Unmount,
     Stat(u32),
+    Mkdir(u32),
     Another,
     Remote,
 }

@@ -187,8 +187,8 @@ impl Filesystem for Adaptor {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let name = name.to_owned();
-        let attempt = move |fs: &ContextFs| fs.unlink(Ino(parent.0), &name);
+        let (name, tid) = (name.to_owned(), request.pid());
+        let attempt = move |fs: &ContextFs| fs.unlink(Ino(parent.0), &name, tid);
         self.wait("unlink", node(request, parent), attempt, move |operation, removed| {
             operation.empty(reply, removed);
         });

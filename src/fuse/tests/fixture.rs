@@ -18,6 +18,11 @@ use ctxfs_engine::sync::{mpsc, thread};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::Store;
 
+/// Returns an output that is long enough for its views to be listed.
+pub(super) fn long() -> Vec<u8> {
+    b"one line\n".repeat(1000)
+}
+
 pub(super) const ME: Caller = Caller { uid: 0, gid: 0, pid: 0 };
 
 pub(super) struct Fixture {
@@ -187,7 +192,7 @@ impl Fixture {
     }
 
     pub(super) fn unlink(&self, name: &str) -> Result<()> {
-        until_unlocked(|| self.fs.unlink(self.tool, OsStr::new(name)))
+        until_unlocked(|| self.fs.unlink(self.tool, OsStr::new(name), 0))
     }
 
     pub(super) fn opendir(&self, ino: Ino) -> Result<Fh> {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use serde_json::Value;
 
-use super::fixture::{Fixture, ME, errno};
+use super::fixture::{Fixture, ME, errno, long};
 use crate::{FileKind, FsOptions, Ino, OpenMode, RenameMode, SetAttr};
 use ctxfs_core::model::{Component, Folder, Provenance, Root};
 use ctxfs_engine::EngineOptions;
@@ -29,7 +29,8 @@ fn the_root_explains_itself() {
     });
     let readme = read(&fixture, "README.md");
     assert!(readme.contains("/here/<conversation>") && readme.len() < 4096);
-    assert_eq!(read(&fixture, ".ignore"), read(&fixture, "c1/artifacts/tool/.ignore"));
+    assert!(read(&fixture, ".ignore").contains("\n/*/artifacts/**/*.summary\n"));
+    assert!(read(&fixture, "c1/artifacts/tool/.ignore").contains("\n*.summary\n"));
     assert!(fixture.find("c1/history/.ignore").is_err());
     assert_eq!(fixture.list(Ino::ROOT), ["README.md", "c1"]);
     assert_eq!(read(&fixture, ".ctxfs/version").trim(), env!("CARGO_PKG_VERSION"));
@@ -62,10 +63,13 @@ fn computed_names_cannot_be_taken_and_cannot_be_removed() {
     assert_eq!(errno(create(conversation, "manifest.json")), libc::EPERM);
     assert_eq!(errno(create(conversation, "manifest.jsonl")), libc::EPERM);
     assert_eq!(errno(create(fixture.tool, ".ignore")), libc::EPERM);
-    fixture.fs.unlink(conversation, OsStr::new("manifest.json")).unwrap();
-    fixture.fs.unlink(Ino::ROOT, OsStr::new("README.md")).unwrap();
+    fixture.fs.unlink(conversation, OsStr::new("manifest.json"), 0).unwrap();
+    fixture.fs.unlink(Ino::ROOT, OsStr::new("README.md"), 0).unwrap();
     assert!(fixture.find("c1/manifest.json").is_ok() && fixture.find("README.md").is_ok());
-    assert_eq!(errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"))), libc::ENOENT);
+    assert_eq!(
+        errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"), 0)),
+        libc::ENOENT
+    );
 }
 
 /// Only the top directory of a conversation contains files of the store.
@@ -120,7 +124,7 @@ fn a_real_file_hides_the_view_of_its_name() {
 #[test]
 fn views_are_listed_before_their_artifact_and_only_there() {
     let fixture = Fixture::new();
-    fixture.put("a.txt", b"one\n");
+    fixture.put("a.txt", &long());
     let names = fixture.list(fixture.tool);
     assert_eq!(names, ["a.txt.summary", "a.txt.tail", "a.txt.grep", "a.txt"]);
     let grep = fixture.lookup("a.txt.grep").unwrap().attr;
@@ -129,9 +133,44 @@ fn views_are_listed_before_their_artifact_and_only_there() {
     assert_eq!(errno(fixture.lookup("a.txt.grep/.gitignore")), libc::ENOENT);
     let unlisted = FsOptions { list_views: false, ..FsOptions::default() };
     let unlisted = Fixture::with_fs(EngineOptions::default(), unlisted);
-    unlisted.put("a.txt", b"one\n");
+    unlisted.put("a.txt", &long());
     assert_eq!(unlisted.list(unlisted.tool), ["a.txt"]);
-    assert_eq!(unlisted.text("a.txt.tail"), "one\n");
+    assert!(unlisted.text("a.txt.tail").starts_with("one line\n"));
+}
+
+#[test]
+fn a_short_output_is_listed_alone() {
+    let fixture = Fixture::new();
+    for (length, count) in [(0, 1), (2, 1), (6144, 1), (6145, 4)] {
+        fixture.put("a.txt", &vec![b'x'; length]);
+        assert_eq!(fixture.list(fixture.tool).len(), count, "{length}");
+        assert_eq!(fixture.text("a.txt.tail").len(), length);
+        fixture.unlink("a.txt").unwrap();
+    }
+}
+
+/// A program keeps its own files in a hidden directory. They are no outputs.
+#[test]
+fn hidden_directories_hold_no_artifacts() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", &long());
+    let git = fixture.fs.mkdir(fixture.tool, OsStr::new(".git"), 0o700, ME).unwrap().attr.ino;
+    let objects = fixture.fs.mkdir(git, OsStr::new("objects"), 0o700, ME).unwrap().attr.ino;
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    for dir in [git, objects] {
+        let (_, opened) = fixture.fs.create(dir, OsStr::new("x"), 0o600, mode, ME).unwrap();
+        fixture.write(opened.fh, 0, &long()).unwrap();
+        fixture.close(opened.fh);
+    }
+    fixture.settle();
+    assert_eq!(fixture.list(git), ["objects", "x"]);
+    assert_eq!(fixture.list(objects), ["x"]);
+    assert_eq!(json(&fixture, "c1/manifest.json").as_array().unwrap().len(), 1);
+    assert_eq!(read(&fixture, "c1/.grep/-l one"), "artifacts/tool/a.txt\n");
+    let (from, to) = (OsStr::new(".git"), OsStr::new("shown"));
+    fixture.fs.rename(fixture.tool, from, fixture.tool, to, RenameMode::Replace).unwrap();
+    assert_eq!(json(&fixture, "c1/manifest.json").as_array().unwrap().len(), 3);
+    assert_eq!(fixture.list(objects).len(), 4);
 }
 
 /// Programs copy the files that they find, and no disk accepts a longer name.
@@ -140,12 +179,12 @@ fn names_that_are_too_long_for_a_file_are_not_listed() {
     let fixture = Fixture::new();
     for length in [247, 248, 250, 251, 255] {
         let name = "x".repeat(length);
-        fixture.put(&name, b"text\n");
+        fixture.put(&name, &[&long()[..], b"text\n"].concat());
         let fits = [".summary", ".tail", ".grep", ""].map(|suffix| format!("{name}{suffix}"));
         let want: Vec<_> = fits.into_iter().filter(|name| name.len() <= 255).collect();
         assert_eq!(fixture.list(fixture.tool), want);
-        assert_eq!(fixture.text(&format!("{name}.tail")), "text\n");
-        assert_eq!(fixture.text(&format!("{name}.grep/text")), "1:text\n");
+        assert!(fixture.text(&format!("{name}.tail")).ends_with("\ntext\n"));
+        assert_eq!(fixture.text(&format!("{name}.grep/text")), "1001:text\n");
         assert!(fixture.text(&format!("{name}.summary")).contains("text"));
         fixture.unlink(&name).unwrap();
     }
@@ -339,9 +378,9 @@ fn a_name_that_another_process_took_meanwhile_is_opened_as_it_was_asked() {
 #[test]
 fn a_listing_is_of_the_moment_at_which_it_begins() {
     let fixture = Fixture::new();
-    fixture.put("a.txt", b"one\n");
+    fixture.put("a.txt", &long());
     let fh = fixture.opendir(fixture.tool).unwrap();
-    fixture.put("b.txt", b"two\n");
+    fixture.put("b.txt", &long());
     let from = |offset| {
         let mut names = Vec::new();
         let take = |listed: crate::ListedName<'_>| {
@@ -366,11 +405,12 @@ fn a_name_that_looks_like_a_view_is_listed_once() {
     let fixture = Fixture::new();
     let real = ["a.txt.tail", "b.txt.grep", "c.summary", "d.txt.lines"];
     for name in real {
-        std::fs::write(fixture.plain(name), "mine\n").unwrap();
+        std::fs::write(fixture.plain(name), "mine\n".repeat(2000)).unwrap();
     }
     std::fs::create_dir(fixture.plain("e.txt.grep")).unwrap();
+    std::fs::write(fixture.plain("e.txt.grep/mine"), "mine\n").unwrap();
     for name in ["a.txt", "b.txt", "c", "d.txt", "e.txt"] {
-        fixture.put(name, b"one\n");
+        fixture.put(name, &long());
     }
     let mut names = fixture.list(fixture.tool);
     for name in real {

@@ -217,7 +217,7 @@ fn what_moves_to_another_conversation_counts_there() {
     );
     moved.unwrap();
     assert_eq!(errno(to_c2("d")), libc::EDQUOT);
-    fixture.fs.unlink(c2, OsStr::new("full.tmp")).unwrap();
+    fixture.fs.unlink(c2, OsStr::new("full.tmp"), 0).unwrap();
     fixture.close(full);
     to_c2("x.txt").unwrap();
     to_c2("d").unwrap();
@@ -252,7 +252,7 @@ fn a_message_log_counts() {
     let appended = (0..100_000).take_while(|_| append(&message).is_ok()).count() as u64;
     check(appended << 16);
     assert_eq!(errno(append(&message)), libc::EDQUOT);
-    fixture.fs.unlink(history, name).unwrap();
+    fixture.fs.unlink(history, name, 0).unwrap();
     fixture.close(log);
     // A measurement of the disk does not find an unfinished line.
     let log = fixture.fs.create(history, name, 0o600, mode, ME).unwrap().1.fh;
@@ -273,7 +273,7 @@ fn a_removed_conversation_is_no_way_around_it() {
     fixture.fs.mkdir(Ino::ROOT, OsStr::new("c2"), 0o700, ME).unwrap();
     let fh = create(&fixture, "c2/x").unwrap();
     let c2 = fixture.find("c2").unwrap().attr.ino;
-    fixture.fs.unlink(c2, OsStr::new("x")).unwrap();
+    fixture.fs.unlink(c2, OsStr::new("x"), 0).unwrap();
     fixture.fs.rmdir(Ino::ROOT, OsStr::new("c2")).unwrap();
     let written = fill(&fixture, fh, 0);
     assert!(written <= 5 * MIB, "{written}");

@@ -196,7 +196,7 @@ fn the_name_is_taken() {
         let onto =
             fixture.fs.rename(fixture.tool, OsStr::new("a.txt"), dir, name, RenameMode::Replace);
         assert_eq!(errno(onto), libc::EPERM);
-        assert_eq!(errno(fixture.fs.unlink(dir, name)), libc::EISDIR);
+        assert_eq!(errno(fixture.fs.unlink(dir, name, 0)), libc::EISDIR);
         fixture.fs.rmdir(dir, name).unwrap();
         let searches = fixture.fs.lookup(dir, name, ME).unwrap().attr.ino;
         assert_eq!(fixture.list(searches), Vec::<String>::new());

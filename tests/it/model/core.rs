@@ -285,7 +285,7 @@ impl Subject for Core {
     fn unlink(&mut self, path: &str) -> Answer<()> {
         let (parent, found) = self.name(path)?;
         found.ok_or(libc::ENOENT)?;
-        answer(patiently(|| self.fs.unlink(parent, OsStr::new(name_of(path)))))
+        answer(patiently(|| self.fs.unlink(parent, OsStr::new(name_of(path)), 0)))
     }
 
     fn mkdir(&mut self, path: &str) -> Answer<()> {

@@ -5,14 +5,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::support::{Mode, TestMount, listing};
+use crate::support::{Mode, TestMount, listing, log};
 
 #[test]
 fn views_stand_before_their_artifact() {
     let mount = TestMount::new(Mode::Passthrough);
     for name in ["b.txt", "a.json"] {
-        mount.artifact("c7", name, b"{}\n");
+        mount.artifact("c7", name, &log(200));
     }
+    mount.artifact("c7", "short.txt", b"listed alone\n");
     mount.artifact("c7", ".scratch", b"");
     let names = listing(&mount.tool("c7"));
     for name in ["b.txt", "a.json"] {
@@ -23,7 +24,7 @@ fn views_stand_before_their_artifact() {
             assert!(at(&view).is_some_and(|view| view < artifact), "{view}: {names:?}");
         }
     }
-    assert_eq!(names.len(), 9, "{names:?}");
+    assert_eq!(names.len(), 10, "{names:?}");
 }
 
 #[test]
@@ -32,7 +33,7 @@ fn every_entry_is_listed_once_and_found() {
         let mount = TestMount::new(mode);
         let dir = mount.tool("c7");
         for number in 0..3000 {
-            fs::write(dir.join(format!("{number}.txt")), b"x").unwrap();
+            fs::write(dir.join(format!("{number}.txt")), log(200)).unwrap();
         }
         let names = listing(&dir);
         assert_eq!(names.len(), 12_000);
@@ -49,7 +50,7 @@ fn a_listing_is_stable_while_entries_go() {
     let mount = TestMount::new(Mode::Passthrough);
     let dir = mount.tool("c7");
     for number in 0..3000 {
-        fs::write(dir.join(format!("{number}.txt")), b"x").unwrap();
+        fs::write(dir.join(format!("{number}.txt")), log(200)).unwrap();
     }
     let mut seen = BTreeSet::new();
     for entry in fs::read_dir(&dir).unwrap() {
@@ -67,7 +68,7 @@ fn a_listing_is_stable_while_entries_go() {
 #[test]
 fn the_kinds_in_a_listing_are_true() {
     let mount = TestMount::new(Mode::Passthrough);
-    mount.artifact("c7", "x.txt", b"x");
+    mount.artifact("c7", "x.txt", &log(200));
     for dir in [mount.path().to_owned(), mount.path().join("c7"), mount.tool("c7")] {
         for entry in fs::read_dir(dir).unwrap() {
             let entry = entry.unwrap();
@@ -104,7 +105,7 @@ fn new_names_show_at_once() {
         for number in 0..50 {
             let path = dir.join(format!("{number}.txt"));
             assert!(!path.exists());
-            fs::write(&path, b"x").unwrap();
+            fs::write(&path, log(200)).unwrap();
             assert!(path.exists());
             assert_eq!(listing(&dir).len(), 4, "{mode:?}");
             fs::remove_file(&path).unwrap();

@@ -51,6 +51,82 @@ fn walks() {
     }
 }
 
+/// Real outputs whose names are like those of views, and names that an ignore file must escape.
+const LIKE_VIEWS: &[&str] = &[
+    "plain.txt",
+    "eslint.errors",
+    "coverage.summary",
+    "nightly.tail",
+    "page.head",
+    "q.jq/in.txt",
+    "run.grep/in.txt",
+    "run.grep/inner.summary",
+    "[a]*{b}?\\c.summary",
+    "#1.summary",
+    "!2.summary",
+    "gr\u{fc}n 3.summary",
+    "history/messages.json",
+];
+
+#[test]
+fn searches_find_real_files_with_names_like_views() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let twin = mount.store().scratch("twin");
+    let conversation = mount.tool("c7").parent().unwrap().parent().unwrap().to_owned();
+    for name in LIKE_VIEWS {
+        for dir in [mount.tool("c7"), twin.join("artifacts/tool")] {
+            let path = dir.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, log(200)).unwrap();
+        }
+    }
+    for dir in [&conversation, &twin] {
+        fs::write(dir.join("history/x.summary"), log(200))
+            .or_else(|_| {
+                fs::create_dir(dir.join("history"))?;
+                fs::write(dir.join("history/x.summary"), log(200))
+            })
+            .unwrap();
+    }
+    need("rg", "ripgrep");
+    need("fdfind", "fd-find");
+    for script in [
+        "rg -l ERROR . | sort",
+        "rg -c ERROR artifacts/tool | sort",
+        "cd artifacts/tool; rg -l ERROR | sort",
+        "cd artifacts/tool/run.grep; rg -l ERROR | sort",
+        "fdfind -t f . artifacts | sort",
+    ] {
+        assert_eq!(walk(&mount, script, &conversation), walk(&mount, script, &twin), "{script}");
+    }
+    let found = fs::read_to_string(conversation.join(".grep/-l ERROR")).unwrap();
+    assert_eq!(found.lines().count(), LIKE_VIEWS.len());
+    // A removed file is no longer named.
+    let ignored = || fs::read_to_string(mount.tool("c7").join(".ignore")).unwrap();
+    assert!(ignored().contains("!/coverage.summary\n"));
+    fs::remove_file(mount.tool("c7").join("coverage.summary")).unwrap();
+    assert!(!ignored().contains("coverage"));
+}
+
+#[test]
+fn a_repository_below_artifacts_is_a_repository() {
+    need("git", "git");
+    let mount = TestMount::new(Mode::Passthrough);
+    let dir = mount.tool("c7").join("r");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("f.txt"), log(20)).unwrap();
+    let script = "git init -q . && git add -A && git -c user.email=a@b -c user.name=n commit -qm m \
+        && git gc -q && git fsck && git status --short && git log --oneline | wc -l";
+    let done =
+        Command::shell(script, &[]).current_dir(&dir).env("HOME", mount.store().path()).run();
+    assert!(done.code == 0 && done.stdout == b"1\n", "{done}");
+    let listed = Command::shell("find . | grep -E '[.](summary|tail|grep)$' || true", &[]);
+    assert_eq!(listed.current_dir(&dir.join(".git")).text(), "");
+    mount.settle();
+    let manifest = fs::read_to_string(mount.path().join("c7/manifest.json")).unwrap();
+    assert_eq!(manifest.matches("\"id\"").count(), 1, "{manifest}");
+}
+
 fn walk(mount: &TestMount, script: &str, dir: &Path) -> String {
     let out = mount.store().scratch("walk");
     let plain = "--exclude=*.summary --exclude=*.tail --exclude=*.grep --exclude=.ignore";
