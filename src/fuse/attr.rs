@@ -65,8 +65,12 @@ pub(crate) struct Inherited {
 
 impl Inherited {
     pub(crate) fn of(stat: &Stat) -> Self {
+        Self::with(Rights::of(stat), stat)
+    }
+
+    pub(crate) fn with(rights: Rights, stat: &Stat) -> Self {
         let Stat { atime, mtime, ctime, .. } = *stat;
-        Self { rights: Rights::of(stat), atime, mtime, ctime }
+        Self { rights, atime, mtime, ctime }
     }
 }
 
@@ -88,6 +92,12 @@ impl Rights {
             FileKind::Directory => OWNER & READ,
         };
         Self { readers, uid: stat.uid, gid: stat.gid }
+    }
+
+    /// Returns the rights to a file that tells no more of the directory that `stat` describes than its
+    /// names.
+    pub(crate) fn to_names(stat: &Stat) -> Self {
+        Self { readers: stat.mode as u16 & READ, uid: stat.uid, gid: stat.gid }
     }
 
     pub(crate) fn are_open_to(&self, class: u16) -> bool {

@@ -48,7 +48,10 @@ impl RemovedViews {
         let view = (tid, parent.ino, name.to_owned(), readings(name).find_map(state));
         let (mut known, now) = (self.0.lock(), now());
         known.retain(|(_, at)| now - *at < AT_ONCE);
-        if tid != 0 && known.iter().any(|(other, _)| *other == view) {
+        if let Some((_, at)) = known.iter_mut().find(|(other, _)| *other == view)
+            && tid != 0
+        {
+            *at = now;
             return Err(FsError::Computed);
         }
         if known.len() == MOST_REMOVED {

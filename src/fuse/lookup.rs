@@ -354,8 +354,11 @@ fn intern_computed(
     origin: ComputedOrigin,
     access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
-    let inherited = Inherited::of(&origin.stat);
-    let rights = inherited.rights;
+    let rights = match recipe {
+        Recipe::Ignore => Rights::to_names(&origin.stat),
+        _ => Rights::of(&origin.stat),
+    };
+    let inherited = Inherited::with(rights, &origin.stat);
     let closed = !recipe.is_public() && !access.may_read(&rights);
     let computed = Arc::new(Computed::new(recipe, origin.base, version));
     let of_ino = of.map(|of| of.ino);

@@ -71,6 +71,7 @@ impl ComputedNode {
         let Some(of) = &self.of else { return Ok(self.inherited.rights) };
         let stat = match (&of.kind, &self.computed.recipe) {
             (NodeKind::Dir(dir), Recipe::Messages) => dir.open()?.stat(MESSAGES.as_ref())?,
+            (NodeKind::Dir(dir), Recipe::Ignore) => return Ok(Rights::to_names(&dir.stat()?)),
             (NodeKind::Dir(dir), _) => dir.stat()?,
             (NodeKind::File(file), _) => file.stat()?,
             (NodeKind::Computed(base), _) => return base.origin_rights(),

@@ -32,7 +32,7 @@ const VIEWS: &[&str] = &[
 fn no_way_to_write_one() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
-        let path = mount.artifact("c7", "x.txt", b"text\n");
+        let path = mount.artifact("c7", "x.txt", &b"text\n".repeat(2000));
         let dir = path.parent().unwrap();
         for view in VIEWS {
             let view = &dir.join(view);
@@ -68,6 +68,10 @@ fn removing_one_does_nothing() {
             assert_eq!(fs::read(&view).unwrap(), before, "{mode:?} {}", view.display());
         }
         fs::remove_dir(path.with_file_name("x.txt.grep")).unwrap();
+        let tail = path.with_file_name("x.txt.tail");
+        // A thread that makes room for a file of its own would try for ever.
+        drop(fs::remove_file(&tail));
+        assert_eq!(errno(fs::remove_file(&tail)), Errno::PERM);
         assert_eq!(fs::read(path.with_file_name("x.txt.grep/text")).unwrap(), b"1:text\n");
         assert_eq!(fs::read(&path).unwrap(), b"text\n");
     }
