@@ -330,11 +330,14 @@ mod tests {
         ] {
             let mut rg = std::process::Command::new("rg");
             rg.args(["--no-config", "-l", "x", "--sort=path"]).current_dir(directory.path());
-            globs.iter().for_each(|glob| _ = rg.args(["-g", glob]));
+            for glob in globs {
+                rg.args(["-g", glob]);
+            }
             let found = String::from_utf8(rg.output().unwrap().stdout).unwrap();
             let mut found: Vec<&str> = found.lines().collect();
             let mut own: Vec<&str> = paths.into_iter().filter(|path| has(globs, path)).collect();
-            (found.sort_unstable(), own.sort_unstable());
+            found.sort_unstable();
+            own.sort_unstable();
             assert_eq!(own, found, "{globs:?}");
         }
         let bad = PathFilter::new(&["[".to_owned()]);
