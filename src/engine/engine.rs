@@ -11,7 +11,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
     Analyses, Client, Counters, Counting, DescriptorBudget, EngineError, EngineOptions, FileId,
     FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
-    Shares, Space, Spool, Summaries, TextCache, ViewText, Watches, WorkerPool, enough_on_disk,
+    Shares, Space, Spool, TextCache, ViewText, Watches, WorkerPool, enough_on_disk,
     fitting_on_disk, recent_cache, text_cache,
 };
 use ctxfs_core::model::{Component, Counts};
@@ -50,7 +50,6 @@ pub struct Engine {
     pub(crate) secrets: Secrets,
     pub(crate) cache: Cache,
     pub(crate) texts: TextCache,
-    pub(crate) summaries: Summaries,
     pub(crate) memory: Arc<Shares>,
     pub(crate) analyses: Analyses,
     pub(crate) kept_analyses: KeptAnalyses,
@@ -82,7 +81,6 @@ impl Engine {
         let counters = Arc::<Counters>::default();
         let retention = Arc::new(Retention::new(&store, &options, &counters));
         Arc::new(Self {
-            summaries: Summaries::new(),
             texts: text_cache(options.kept_views, descriptors.texts),
             memory: Shares::new(HELD_FOR_CLIENTS),
             analyses: Analyses::new(),

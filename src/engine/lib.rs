@@ -49,7 +49,6 @@ mod space;
 mod stand_in;
 mod status;
 mod stored;
-mod summaries;
 pub mod sync;
 mod text;
 mod tracker;
@@ -114,7 +113,6 @@ pub(crate) use space::{
     reserve_line, reserve_part,
 };
 pub(crate) use stored::{StoredDir, StoredFile};
-pub(crate) use summaries::Summaries;
 pub(crate) use text::{TextCache, recent_cache, text_cache};
 pub(crate) use tracker::{
     Analyses, AnalysisGoal, AnalysisSoFar, ByteState, KeptAnalyses, STEP, Tracker, sniff,

@@ -11,8 +11,8 @@ use crate::sync::thread;
 use crate::{
     AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, EarlierFile, EarlierOutput,
     Engine, EngineError, FileContent, FileFacts, FileId, Identity, OpenFile, QUICK_INPUT,
-    ReadLimit, Recipe, Result, ShownFile, Snapshot, Source, Spool, Summaries, Timed, Version,
-    ViewText, basis_of_sizes, extended_deadline, facts_number, others_at, others_of, sniff,
+    ReadLimit, Recipe, Result, ShownFile, Snapshot, Source, Spool, Timed, Version, ViewText,
+    basis_of_sizes, extended_deadline, facts_number, others_at, others_of, sniff,
 };
 use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{
@@ -27,7 +27,6 @@ type RenderResult = std::result::Result<Rendered, RenderError>;
 ///
 /// - `key`: the key under which to keep the text, if the file has not changed by the end of the
 ///   computation
-/// - `summary`: the key under which to keep the text in memory
 /// - `may_go_on`: true if this view may continue past its deadline
 /// - `beginning`: true if the content is the text without escape sequences, and there was only time
 ///   for the beginning of this text
@@ -36,14 +35,13 @@ struct FileView<'a> {
     view: &'a View,
     snapshot: Snapshot,
     key: Option<CacheKey>,
-    summary: Option<u64>,
     may_go_on: bool,
     beginning: bool,
 }
 
 impl<'a> FileView<'a> {
     fn new(of: &'a Computed, view: &'a View, snapshot: Snapshot) -> Self {
-        Self { of, view, snapshot, key: None, summary: None, may_go_on: false, beginning: false }
+        Self { of, view, snapshot, key: None, may_go_on: false, beginning: false }
     }
 
     fn facts(&self, engine: &Engine) -> Result<FileFacts> {
@@ -68,19 +66,13 @@ pub(crate) fn show_view(
     view: &View,
     again: bool,
 ) -> Result<ViewText> {
-    let kept = Summaries::key(source, view, &of.version);
-    if let Some((text, kept)) = kept.and_then(|key| engine.summaries.get(key)) {
-        of.note_tool(|| kept.tool.clone());
-        return Ok(engine.held_text(&text, of.base.conversation())?);
-    }
     let snapshot = source.snapshot(engine)?;
     let other = of.recipe.version(engine, &of.base, false)?;
-    let is_same = (again || kept.is_some()) && of.version == snapshot.version(engine)?.with(&other);
-    if again && !is_same {
+    if again && of.version != snapshot.version(engine)?.with(&other) {
         return Err(EngineError::Stale);
     }
-    let (may_go_on, summary) = (!again && view.shows_beginning(), kept.filter(|_| is_same));
-    show_snapshot(engine, FileView { may_go_on, summary, ..FileView::new(of, view, snapshot) })
+    let may_go_on = !again && view.shows_beginning();
+    show_snapshot(engine, FileView { may_go_on, ..FileView::new(of, view, snapshot) })
 }
 
 fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
@@ -97,14 +89,7 @@ fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
     let source = shown.snapshot.source.clone();
     let conversation = Some(shown.snapshot.at.0.clone());
     let _used = source.state().tracker.in_use(&engine.kept_analyses, conversation);
-    let tool = facts.record.provenance.tool_name().map(counted_tool);
     match show_content(engine, &mut shown, facts) {
-        Ok(text) => {
-            if let Some(key) = shown.summary {
-                engine.summaries.keep(key, &text, tool);
-            }
-            Ok(text)
-        }
         Err(error) if shown.snapshot.file.is_far() && is_away(&error, view) => {
             // The next look-up tries again.
             source.note_change();
@@ -142,11 +127,9 @@ pub(crate) fn view_sizes(
         let recipe = Recipe::View(view.clone().shared());
         let computed = Computed::new(recipe, Base::Nothing, Version::default());
         let snapshot = Snapshot::of(engine, file, OpenFile::Here(Arc::clone(open))).ok()?;
-        let version = snapshot.version(engine).ok()?;
-        let summary = Summaries::key(&Source::File(Arc::clone(file)), view, &version);
         let shown = FileView::new(&computed, view, snapshot);
         let may_go_on = view.shows_beginning();
-        let text = show_snapshot(engine, FileView { may_go_on, summary, ..shown }).ok()?;
+        let text = show_snapshot(engine, FileView { may_go_on, ..shown }).ok()?;
         text.is_whole().then(|| text.len())
     };
     let (summary, tail) = (size(&View::Summary)?, size(&View::Tail)?);

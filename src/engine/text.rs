@@ -95,10 +95,6 @@ impl ViewText {
         self.notice > 0 && self.len() == self.notice as u64
     }
 
-    pub(crate) fn has_notice(&self) -> bool {
-        self.notice > 0
-    }
-
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }

@@ -14,25 +14,18 @@ use crate::inode::FIRST_ON_DISK;
 use crate::record::PresentSource;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle,
-    Ino, Node, NodeKey, NodeKind, PromiseMark, Result, Shared, attributes, lookup, record,
+    Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, lookup, record,
 };
-use ctxfs_core::model::{Content as _, Limits, NAME_MAX, is_scratch};
-use ctxfs_engine::FileId;
+use ctxfs_core::model::{Content as _, NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_store::{FileType, Stat};
+use ctxfs_store::FileType;
 use ctxfs_view::{Derived, PageNumber, Reading, View, ViewDir, listed, readings};
 
 const DOTS: u64 = 2;
 /// Maximum number of real files with view-like names in a directory that lists views. A directory
 /// with more of them lists no views.
 const MOST_VIEW_LIKE: usize = 1 << 16;
-/// Number of artifacts that may wait to be measured. While there are more, these are listed without
-/// views: a client that asks for the sizes of all views would wait until each is made.
-const MOST_UNMEASURED: usize = 256;
-/// Maximum length in bytes of an artifact beside which no views are listed. A summary of it may be
-/// as long.
-const LISTED_ALONE: u64 = Limits::STAND_IN_BYTES as u64;
 
 #[derive(Debug)]
 pub struct ListedName<'a> {
@@ -242,8 +235,7 @@ fn list_pages_of_view(
 /// is needed only if the first pass finds such files.
 fn list_dir(fs: &Shared, node: &Node, dir: &DirNode) -> Result<DirNames> {
     let with_views = fs.options.list_views && node.holds_artifacts();
-    let backlog = if with_views { fs.sealer.backlog(MOST_UNMEASURED) } else { HashSet::new() };
-    let pass = ListingPass { fs, node, dir, with_views, backlog };
+    let pass = ListingPass { fs, node, dir, with_views };
     let (names, taken) = pass.list(None)?;
     if taken.hashes.is_empty() {
         return Ok(names);
@@ -257,21 +249,14 @@ struct ListingPass<'a> {
     node: &'a Node,
     dir: &'a DirNode,
     with_views: bool,
-    backlog: HashSet<Ino>,
 }
 
 impl ListingPass<'_> {
-    /// Returns true if many artifacts wait to be measured, and this is one of them.
-    fn waits(&self, stat: &Stat) -> bool {
-        let node = || self.fs.nodes.find(&NodeKey::Disk(FileId::of(stat)));
-        !self.backlog.is_empty() && node().is_some_and(|node| self.backlog.contains(&node.ino))
-    }
-
     /// Lists the names, and also returns the real names that look like views. `taken` has the names
     /// that an earlier pass returned. To list no name twice, leaves out views whose names are in
     /// `taken`, and real files that look like views but have appeared since that pass.
     fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
-        let Self { fs, node, dir, with_views, .. } = *self;
+        let Self { fs, node, dir, with_views } = *self;
         let mut names = NewDirNames::new(fs.engine.spool(node.conversation()));
         let mut found = ViewLikeNames::default();
         let mut meet = |name: &OsStr, kind: FileType, ino: Option<u64>| {
@@ -285,13 +270,7 @@ impl ListingPass<'_> {
             if kind == FileType::Other {
                 return Ok(());
             }
-            let has_views = with_views
-                && kind == FileType::File
-                && !is_scratch(name)
-                && fs
-                    .engine
-                    .stat(dir, name)
-                    .is_ok_and(|stat| stat.size > LISTED_ALONE && !self.waits(&stat));
+            let has_views = with_views && kind == FileType::File && !is_scratch(name);
             let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
             let (kind, ino) = (FileKind::of(kind), ino.unwrap_or(COMPUTED));
             names.add(&EntryName { name, kind, ino, view: None }, views)

@@ -145,16 +145,6 @@ impl Sealer {
         queue.known.len() + queue.later.len() + usize::from(queue.busy)
     }
 
-    /// Returns the files that wait to be sealed or measured, if there are more than `least`.
-    pub(crate) fn backlog(&self, least: usize) -> HashSet<Ino> {
-        let queue = self.queue.lock();
-        let waits = |kept: &HashSet<JobKey>| kept.iter().map(|(ino, _)| *ino).collect::<Vec<_>>();
-        if queue.known.len() + queue.known_later.len() <= least {
-            return HashSet::new();
-        }
-        waits(&queue.known).into_iter().chain(waits(&queue.known_later)).collect()
-    }
-
     /// Fails with EAGAIN while [`MOST`] jobs of the conversation wait. No further file of the
     /// conversation may then be opened for writing.
     pub(super) fn check_backlog(&self, whom: &JobOwner) -> Result<()> {

@@ -18,11 +18,6 @@ use ctxfs_engine::sync::{mpsc, thread};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::Store;
 
-/// Returns an output that is long enough for its views to be listed.
-pub(super) fn long() -> Vec<u8> {
-    b"one line\n".repeat(1000)
-}
-
 pub(super) const ME: Caller = Caller { uid: 0, gid: 0, pid: 0 };
 
 pub(super) struct Fixture {

@@ -399,13 +399,7 @@ impl Tree {
             names.insert("manifest.json".to_owned());
         }
         let artifacts = inside(path) == "artifacts" || inside(path).starts_with("artifacts/");
-        // Views are listed beside what is longer than a summary may be.
-        let is_long = |child: &&str| match self.nodes.get(*child) {
-            Some(Node::File(file)) => self.files[*file].bytes.len() > 6144,
-            _ => false,
-        };
-        let listed = self.children(path).filter(|child| artifacts && self.has_views(child));
-        for child in listed.filter(is_long) {
+        for child in self.children(path).filter(|child| artifacts && self.has_views(child)) {
             names.extend([".summary", ".tail", ".grep"].map(|end| name_of(child).to_owned() + end));
         }
         Ok(names)
