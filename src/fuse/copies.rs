@@ -62,62 +62,59 @@ impl RemovedViews {
     }
 }
 
-impl ContextFs {
-    /// Removes copies of the listed views of the file `node`, which was just written or renamed. If
-    /// `node` itself is a copy of a view, removes it. Real files that only have the name of a view
-    /// stay, and hide it.
-    pub(super) fn remove_copied_views(&self, node: &Node) -> Result<()> {
-        let Ok(file) = node.as_file() else { return Ok(()) };
-        let Some(link) = file.link.get().filter(|_| file.is_artifact()) else { return Ok(()) };
-        let dir = link.dir()?;
-        for (suffix, derived) in listed() {
-            let mut view = link.name.clone();
-            view.push(suffix);
-            self.remove_copied_view(&link, &dir, (&link.name, derived, &view))?;
-        }
-        for (stem, reading) in readings(&link.name).filter(|(_, reading)| reading.base.is_none()) {
-            if listed().any(|(_, derived)| *derived == reading.derived) {
-                self.remove_copied_view(&link, &dir, (stem, &reading.derived, &link.name))?;
-            }
-        }
-        Ok(())
+/// Removes copies of the listed views of the file `node`, which was just written or renamed. If
+/// `node` itself is a copy of a view, removes it. Real files that only have the name of a view,
+/// or can be written to, stay, and hide it.
+pub(super) fn remove_copied_views(fs: &ContextFs, node: &Node) -> Result<()> {
+    let Ok(file) = node.as_file() else { return Ok(()) };
+    let Some(link) = file.link.get().filter(|_| file.is_artifact()) else { return Ok(()) };
+    let dir = link.dir()?;
+    for (suffix, derived) in listed() {
+        let mut view = link.name.clone();
+        view.push(suffix);
+        remove_copied_view(fs, &link, &dir, (&link.name, derived, &view))?;
     }
+    for (stem, reading) in readings(&link.name).filter(|(_, reading)| reading.base.is_none()) {
+        if listed().any(|(_, derived)| *derived == reading.derived) {
+            remove_copied_view(fs, &link, &dir, (stem, &reading.derived, &link.name))?;
+        }
+    }
+    Ok(())
+}
 
-    fn remove_copied_view(
-        &self,
-        link: &NodeLink,
-        dir: &Arc<Dir>,
-        (of, derived, view): (&OsStr, &Derived, &OsStr),
-    ) -> Result<()> {
-        let (Ok(copy), Ok(original)) = (dir.stat(view), dir.stat(of)) else { return Ok(()) };
-        if original.kind() != FileType::File {
-            return Ok(());
-        }
-        let is_read_only = copy.mode & WRITABLE == 0;
-        match (derived, copy.kind()) {
-            // Fails if the directory is not empty. No copy of a directory of views has names.
-            (Derived::Dir(_), FileType::Directory) if is_read_only => {
-                self.rmdir(link.parent.ino, view).ok();
-            }
-            (Derived::File(derived), FileType::File) if copy.size <= LONGEST => {
-                let read = |name, from: u64, length: u64| {
-                    let mut bytes = vec![0; length as usize];
-                    let open = dir.open_file(name, OFlags::RDONLY | OFlags::NOATIME)?;
-                    open.read_exact_at(&mut bytes, from).map(|()| bytes)
-                };
-                let compared = original.size.min(COMPARED);
-                let (Ok(text), Ok(end)) =
-                    (read(view, 0, copy.size), read(of, original.size - compared, compared))
-                else {
-                    return Ok(());
-                };
-                let copied = ViewCopy { text: &text, of, end: &end, is_read_only };
-                if copied.is_of(derived) {
-                    self.unlink(link.parent.ino, view, 0)?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
+fn remove_copied_view(
+    fs: &ContextFs,
+    link: &NodeLink,
+    dir: &Arc<Dir>,
+    (of, derived, view): (&OsStr, &Derived, &OsStr),
+) -> Result<()> {
+    let (Ok(copy), Ok(original)) = (dir.stat(view), dir.stat(of)) else { return Ok(()) };
+    if original.kind() != FileType::File || copy.mode & WRITABLE != 0 {
+        return Ok(());
     }
+    match (derived, copy.kind()) {
+        // Fails if the directory is not empty. No copy of a directory of views has names.
+        (Derived::Dir(_), FileType::Directory) => {
+            fs.rmdir(link.parent.ino, view).ok();
+        }
+        (Derived::File(derived), FileType::File) if copy.size <= LONGEST => {
+            let read = |name, from: u64, length: u64| {
+                let mut bytes = vec![0; length as usize];
+                let open = dir.open_file(name, OFlags::RDONLY | OFlags::NOATIME)?;
+                open.read_exact_at(&mut bytes, from).map(|()| bytes)
+            };
+            let compared = original.size.min(COMPARED);
+            let (Ok(text), Ok(end)) =
+                (read(view, 0, copy.size), read(of, original.size - compared, compared))
+            else {
+                return Ok(());
+            };
+            let copied = ViewCopy { text: &text, of, end: &end };
+            if copied.is_of(derived) {
+                fs.unlink(link.parent.ino, view, 0)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }

@@ -12,8 +12,8 @@ use crate::file_node::source;
 use crate::handle::Closing;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, Entry, Fh, FileHandle, FileNode, FsError,
-    Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir,
-    lookup, message_log, process, remote, write_once,
+    Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes,
+    copies, dir, lookup, message_log, process, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, DoorFile as _, Growth, Reservation, Share};
@@ -136,7 +136,7 @@ impl ContextFs {
             handle.node.as_file()?.life().closing(now());
             message_log::flush(fs, &handle, owner)?;
             if handle.is_new {
-                self.remove_copied_views(&handle.node)?;
+                copies::remove_copied_views(self, &handle.node)?;
             }
         }
         Ok(())

@@ -8,8 +8,8 @@ use rustix::fs::{OFlags, RenameFlags};
 use crate::life::AfterRename;
 use crate::record::{Manifests, MoveOptions, Mover};
 use crate::{
-    ContextFs, DirNode, FsError, Ino, LinkCell, Node, NodeLink, Result, SealJob, Shared, dir,
-    lookup, record, remote, write_once,
+    ContextFs, DirNode, FsError, Ino, LinkCell, Node, NodeLink, Result, SealJob, Shared, copies,
+    dir, lookup, record, remote, write_once,
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
@@ -94,7 +94,7 @@ impl ContextFs {
         }
         if done.is_ok()
             && mode != RenameMode::Exchange
-            && let Err(error) = self.remove_copied_views(&node)
+            && let Err(error) = copies::remove_copied_views(self, &node)
         {
             tracing::debug!(%error, "a copy of a view was not removed");
         }

@@ -8,19 +8,18 @@ use crate::View;
 use crate::stand_in::of_summary;
 use ctxfs_core::model::{Component, Limits};
 
-/// A file beside an artifact, with the name of one of its views.
+/// A file beside an artifact, with the name of one of its views and, like a view, without write
+/// permission.
 ///
 /// - `text`: the bytes of the file
 /// - `of`: the name of the artifact
 /// - `end`: the end of the artifact, or all of it
-/// - `is_read_only`: true if the file has the mode of a view
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ViewCopy<'a> {
     pub text: &'a [u8],
     pub of: &'a OsStr,
     pub end: &'a [u8],
-    pub is_read_only: bool,
 }
 
 impl ViewCopy<'_> {
@@ -45,13 +44,13 @@ impl ViewCopy<'_> {
     }
 
     fn is_tail(&self) -> bool {
-        let Self { text, end, is_read_only, .. } = *self;
+        let Self { text, end, .. } = *self;
         // A first line may say what is left out. The artifact may have grown since.
         let rest = match memchr::memchr(b'\n', text) {
             Some(at) if text.starts_with(b"# ") => &text[at + 1..],
             _ => text,
         };
-        is_read_only && memmem::find(end, rest).is_some()
+        memmem::find(end, rest).is_some()
     }
 }
 
@@ -59,9 +58,9 @@ impl ViewCopy<'_> {
 mod tests {
     use super::*;
 
-    fn is_of(view: &View, text: &str, end: &str, is_read_only: bool) -> bool {
+    fn is_of(view: &View, text: &str, end: &str) -> bool {
         let (text, end) = (text.as_bytes(), end.as_bytes());
-        ViewCopy { text, of: OsStr::new("x.txt"), end, is_read_only }.is_of(view)
+        ViewCopy { text, of: OsStr::new("x.txt"), end }.is_of(view)
     }
 
     #[test]
@@ -71,18 +70,18 @@ mod tests {
                 "[ctxfs] The complete output is stored.\ncall: x    ref: ctx://c7/artifacts/tool/{name}\n"
             )
         };
-        assert!(is_of(&View::Summary, &summary("x.txt"), "other bytes", false));
-        assert!(!is_of(&View::Summary, &summary("y.txt"), "", true));
-        assert!(!is_of(&View::Summary, "total: 90 %\n", "total: 90 %\n", true));
+        assert!(is_of(&View::Summary, &summary("x.txt"), "other bytes"));
+        assert!(!is_of(&View::Summary, &summary("y.txt"), ""));
+        assert!(!is_of(&View::Summary, "total: 90 %\n", "total: 90 %\n"));
     }
 
     #[test]
     fn a_tail_is_known_by_the_lines_of_its_artifact() {
         let long: String = (0..300).map(|n| format!("line {n}\n")).collect();
         let tail = &long[long.find("line 100\n").unwrap()..];
-        assert!(is_of(&View::Tail, tail, &long, true) && !is_of(&View::Tail, tail, &long, false));
-        assert!(is_of(&View::Tail, tail, &format!("{long}line 300\n"), true));
-        assert!(is_of(&View::Tail, "# the last 2 lines\nline 1\n", &long, true));
-        assert!(!is_of(&View::Tail, "what a user wrote\n", &long, true));
+        assert!(is_of(&View::Tail, tail, &long));
+        assert!(is_of(&View::Tail, tail, &format!("{long}line 300\n")));
+        assert!(is_of(&View::Tail, "# the last 2 lines\nline 1\n", &long));
+        assert!(!is_of(&View::Tail, "what a user wrote\n", &long));
     }
 }

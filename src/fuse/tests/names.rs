@@ -66,7 +66,10 @@ fn computed_names_cannot_be_taken_and_cannot_be_removed() {
     fixture.fs.unlink(conversation, OsStr::new("manifest.json"), 0).unwrap();
     fixture.fs.unlink(Ino::ROOT, OsStr::new("README.md"), 0).unwrap();
     assert!(fixture.find("c1/manifest.json").is_ok() && fixture.find("README.md").is_ok());
-    assert_eq!(errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"), 0)), libc::ENOENT);
+    assert_eq!(
+        errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"), 0)),
+        libc::ENOENT
+    );
 }
 
 /// Only the top directory of a conversation contains files of the store.
