@@ -155,8 +155,8 @@ struct Frame<P> {
 ///
 /// `row` is the row of the cursor, counted from where the line begins, and `drawn` the row of the
 /// last text. `start` and `end` tell of the controls since then: how the next text is drawn, and the
-/// place of the first of them. `spare` is an empty buffer for the next frame. `long` is true if the line is too long to be held: nothing in it is
-/// overwritten, and its first part was already passed on.
+/// place of the first of them. `spare` is an empty buffer for the next frame. `long` is true if the
+/// line is too long to be held: nothing in it is overwritten, and its first part was already passed on.
 #[derive(Debug, Clone, Default)]
 struct DrawnLine<P> {
     frames: VecDeque<Frame<P>>,
@@ -417,8 +417,16 @@ impl PlainPrinter {
     fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
         let Self { escapes, controls } = self;
         controls.split(bytes, |part, end| {
-            print_part(escapes, part, &mut each);
-            if let Some(control) = end {
+            let mut printed = part.as_ptr();
+            print_part(escapes, part, &mut |print| {
+                if let Print::Text(text) = print {
+                    printed = text.as_ptr_range().end;
+                }
+                each(print);
+            });
+            // After the first byte of a broken character, an escape byte is text.
+            let is_text = !part.is_empty() && printed == part.as_ptr_range().end;
+            if let Some(control) = end.filter(|_| !is_text) {
                 each(Print::Control(control, &part[part.len() - 1..]));
             }
         });

@@ -113,6 +113,13 @@ fn other_text_stays() {
 }
 
 #[test]
+fn parts_do_not_overlap_where_a_sequence_is_text() {
+    let log = b"\x01\xc2\x1b[1G\0";
+    let parts = text_parts(log);
+    assert!(parts.windows(2).all(|pair| pair[0].log.end <= pair[1].log.start), "{parts:?}");
+}
+
+#[test]
 fn a_line_too_long_to_be_held_is_not_overwritten() {
     let long = vec![b'='; HELD - 3];
     shows(&[&long[..], b"\rend\n"].concat(), b"end\n");
