@@ -26,6 +26,9 @@ const DOTS: u64 = 2;
 /// Maximum number of real files with view-like names in a directory that lists views. A directory
 /// with more of them lists no views.
 const MOST_VIEW_LIKE: usize = 1 << 16;
+/// Maximum length in bytes of an artifact beside which no views are listed: a character and a
+/// newline. Its summary would only say that it is all there.
+const LISTED_ALONE: u64 = 2;
 
 #[derive(Debug)]
 pub struct ListedName<'a> {
@@ -270,7 +273,9 @@ impl ListingPass<'_> {
             if kind == FileType::Other {
                 return Ok(());
             }
-            let has_views = with_views && kind == FileType::File && !is_scratch(name);
+            let is_short = || fs.engine.stat(dir, name).is_ok_and(|stat| stat.size <= LISTED_ALONE);
+            let may_have_views = with_views && kind == FileType::File && !is_scratch(name);
+            let has_views = may_have_views && !is_short();
             let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
             let (kind, ino) = (FileKind::of(kind), ino.unwrap_or(COMPUTED));
             names.add(&EntryName { name, kind, ino, view: None }, views)

@@ -138,6 +138,17 @@ fn views_are_listed_before_their_artifact_and_only_there() {
     assert_eq!(unlisted.text("a.txt.tail"), "one\n");
 }
 
+#[test]
+fn the_shortest_outputs_are_listed_alone() {
+    let fixture = Fixture::new();
+    for (length, count) in [(0, 1), (2, 1), (3, 4)] {
+        fixture.put("a.txt", &vec![b'x'; length]);
+        assert_eq!(fixture.list(fixture.tool).len(), count, "{length}");
+        assert_eq!(fixture.text("a.txt.tail").len(), length);
+        fixture.unlink("a.txt").unwrap();
+    }
+}
+
 /// A program keeps its own files in a hidden directory. They are no outputs.
 #[test]
 fn hidden_directories_hold_no_artifacts() {

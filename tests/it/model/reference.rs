@@ -399,7 +399,13 @@ impl Tree {
             names.insert("manifest.json".to_owned());
         }
         let artifacts = inside(path) == "artifacts" || inside(path).starts_with("artifacts/");
-        for child in self.children(path).filter(|child| artifacts && self.has_views(child)) {
+        // Views are listed beside what is longer than a character and a newline.
+        let is_long = |child: &&str| match self.nodes.get(*child) {
+            Some(Node::File(file)) => self.files[*file].bytes.len() > 2,
+            _ => false,
+        };
+        let listed = self.children(path).filter(|child| artifacts && self.has_views(child));
+        for child in listed.filter(is_long) {
             names.extend([".summary", ".tail", ".grep"].map(|end| name_of(child).to_owned() + end));
         }
         Ok(names)

@@ -32,7 +32,7 @@ fn every_entry_is_listed_once_and_found() {
         let mount = TestMount::new(mode);
         let dir = mount.tool("c7");
         for number in 0..3000 {
-            fs::write(dir.join(format!("{number}.txt")), b"x").unwrap();
+            fs::write(dir.join(format!("{number}.txt")), b"text").unwrap();
         }
         let names = listing(&dir);
         assert_eq!(names.len(), 12_000);
@@ -49,7 +49,7 @@ fn a_listing_is_stable_while_entries_go() {
     let mount = TestMount::new(Mode::Passthrough);
     let dir = mount.tool("c7");
     for number in 0..3000 {
-        fs::write(dir.join(format!("{number}.txt")), b"x").unwrap();
+        fs::write(dir.join(format!("{number}.txt")), b"text").unwrap();
     }
     let mut seen = BTreeSet::new();
     for entry in fs::read_dir(&dir).unwrap() {
@@ -67,7 +67,7 @@ fn a_listing_is_stable_while_entries_go() {
 #[test]
 fn the_kinds_in_a_listing_are_true() {
     let mount = TestMount::new(Mode::Passthrough);
-    mount.artifact("c7", "x.txt", b"x");
+    mount.artifact("c7", "x.txt", b"text");
     for dir in [mount.path().to_owned(), mount.path().join("c7"), mount.tool("c7")] {
         for entry in fs::read_dir(dir).unwrap() {
             let entry = entry.unwrap();
@@ -104,7 +104,7 @@ fn new_names_show_at_once() {
         for number in 0..50 {
             let path = dir.join(format!("{number}.txt"));
             assert!(!path.exists());
-            fs::write(&path, b"x").unwrap();
+            fs::write(&path, b"text").unwrap();
             assert!(path.exists());
             assert_eq!(listing(&dir).len(), 4, "{mode:?}");
             fs::remove_file(&path).unwrap();
