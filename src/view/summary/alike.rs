@@ -23,13 +23,16 @@ const MAX_CHOICES: usize = 6;
 const DIFFERENCES_CHARS: usize = 120;
 const DIFFERENCE_CHARS: usize = 60;
 const LISTED_VALUES: usize = 3;
+// Maximum number of values of a number that are counted. Of one with more, the usual value is known if
+// it is among the first.
+const MAX_COUNTED: usize = 32;
 
 /// The forms of lines: how many lines of a form were shown, and the places of numbers that matter.
 #[derive(Default, Clone)]
 pub(super) struct LineForms {
     likeness: LikenessHasher,
     shown: HashMap<u64, u32>,
-    telling: HashMap<(u64, usize), TellingNumbers>,
+    telling: HashMap<u64, Vec<(usize, TellingNumbers)>>,
 }
 
 // Which numbers at a place matter: all but the usual one, or each.
@@ -43,27 +46,32 @@ enum TellingNumbers {
 // times and counters are not.
 #[derive(Default)]
 struct PlaceNumbers {
-    counts: HashMap<u64, u32>,
+    counts: Vec<(u64, u32)>,
+    all: u32,
     last: u64,
     falls: bool,
 }
 
 impl PlaceNumbers {
     fn add(&mut self, number: u64) {
-        *self.counts.entry(number).or_default() += 1;
+        match self.counts.iter().position(|(known, _)| *known == number) {
+            Some(at) => self.counts[at].1 += 1,
+            None if self.counts.len() < MAX_COUNTED => self.counts.push((number, 1)),
+            None => {}
+        }
+        self.all += 1;
         self.falls |= number < self.last;
         self.last = number;
     }
 
-    fn telling(self) -> Option<TellingNumbers> {
-        let all: u32 = self.counts.values().sum();
-        if all < MIN_ALIKE || self.counts.len() < 2 {
+    fn telling(&self) -> Option<TellingNumbers> {
+        if self.all < MIN_ALIKE || self.counts.len() < 2 {
             return None;
         }
         let is_choice = self.falls && self.counts.len() <= MAX_CHOICES;
-        let is_usual = |count: u32| 100 * count >= USUAL_PERCENT * all;
-        let usual = self.counts.into_iter().find(|(_, count)| is_usual(*count));
-        let usual = usual.map(|(number, _)| TellingNumbers::AllBut(number));
+        let is_usual = |count: u32| 100 * count >= USUAL_PERCENT * self.all;
+        let usual = self.counts.iter().find(|(_, count)| is_usual(*count));
+        let usual = usual.map(|(number, _)| TellingNumbers::AllBut(*number));
         usual.or(is_choice.then_some(TellingNumbers::Each))
     }
 }
@@ -72,15 +80,21 @@ impl LineForms {
     /// Learns which numbers of `lines` matter.
     pub(super) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut forms = Self::default();
-        let mut places: HashMap<(u64, usize), PlaceNumbers> = HashMap::new();
+        let mut known: HashMap<u64, Vec<PlaceNumbers>> = HashMap::new();
         for line in lines {
-            let form = forms.likeness.of(line);
+            let places = known.entry(forms.likeness.of(line)).or_default();
             for (place, number) in numbers(line).enumerate() {
-                places.entry((form, place)).or_default().add(number);
+                if place == places.len() {
+                    places.push(PlaceNumbers::default());
+                }
+                places[place].add(number);
             }
         }
-        let telling = |(place, numbers): (_, PlaceNumbers)| Some((place, numbers.telling()?));
-        forms.telling = places.into_iter().filter_map(telling).collect();
+        let telling = |(place, numbers): (_, &PlaceNumbers)| Some((place, numbers.telling()?));
+        let all = known.into_iter().map(|(form, places)| {
+            (form, places.iter().enumerate().filter_map(telling).collect::<Vec<_>>())
+        });
+        forms.telling = all.filter(|(_, places)| !places.is_empty()).collect();
         forms
     }
 
@@ -112,17 +126,16 @@ impl LineForms {
 
     // Returns a key for each number in a line that matters.
     fn deviations(&self, form: u64, line: &[u8]) -> Vec<u64> {
+        let Some(telling) = self.telling.get(&form) else { return Vec::new() };
         let deviation = |(place, number): (usize, u64)| {
-            let key = match *self.telling.get(&(form, place))? {
+            let (_, telling) = telling.iter().find(|(telling, _)| *telling == place)?;
+            let key = match *telling {
                 TellingNumbers::AllBut(usual) if usual == number => return None,
                 TellingNumbers::AllBut(usual) => usual,
                 TellingNumbers::Each => !(place as u64),
             };
             Some(form.rotate_left(17) ^ key.rotate_left(31) ^ number)
         };
-        if self.telling.is_empty() {
-            return Vec::new();
-        }
         numbers(line).enumerate().filter_map(deviation).collect()
     }
 }
@@ -149,20 +162,22 @@ pub(super) fn fold_mark(lines: &[&[u8]], these: &str, bytes: usize) -> String {
 
 // Returns the words that differ between lines, with the values of their numbers. Of words that differ
 // in more than numbers, and of lines of another form than the first, it tells nothing.
-fn differences(lines: &[&[u8]], room: usize) -> String {
+fn differences<'a>(lines: &[&'a [u8]], room: usize) -> String {
     let mut likeness = LikenessHasher::default();
-    let form = lines.first().map(|line| likeness.of(line));
-    let alike = lines.iter().filter(|line| Some(likeness.of(line)) == form);
-    let words: Vec<Vec<&[u8]>> =
-        alike.map(|line| line.split(|byte| *byte == b' ').collect()).collect();
-    let Some(first) = words.first() else { return String::new() };
+    let Some((first, rest)) = lines.split_first() else { return String::new() };
+    let form = likeness.of(first);
+    let words = |line: &'a [u8]| line.split(|byte| *byte == b' ');
+    let own: Vec<&[u8]> = words(first).collect();
+    let mut others: Vec<Vec<&[u8]>> = vec![Vec::new(); own.len()];
+    for line in rest.iter().filter(|line| likeness.of(line) == form) {
+        let same_place = words(line).zip(&own).zip(&mut others);
+        same_place.filter(|((word, own), _)| word != *own).for_each(|((word, _), others)| {
+            others.push(word);
+        });
+    }
     let mut told = String::new();
-    for (at, own) in first.iter().enumerate() {
-        let column: Vec<&[u8]> = words.iter().filter_map(|words| words.get(at).copied()).collect();
-        if column.iter().all(|word| word == own) {
-            continue;
-        }
-        let Some(word) = difference(&column) else { continue };
+    for (own, others) in own.iter().zip(&others).filter(|(_, others)| !others.is_empty()) {
+        let Some(word) = difference(own, others) else { continue };
         let gap = if told.is_empty() { "" } else { " " };
         if told.len() + word.len() + gap.len() + " ...".len() > room {
             let dots = if told.is_empty() { "" } else { " ..." };
@@ -174,25 +189,47 @@ fn differences(lines: &[&[u8]], room: usize) -> String {
     told
 }
 
+// Values in ascending order: all of them, or if there are more than are listed, with the least at the
+// start and the greatest at the end.
+struct Values<'a>(Vec<&'a [u8]>);
+
+impl<'a> Values<'a> {
+    fn add(&mut self, value: &'a [u8]) {
+        let Self(known) = self;
+        match known.binary_search_by_key(&(value.len(), value), |known| (known.len(), *known)) {
+            Ok(_) => {}
+            Err(at) if known.len() <= LISTED_VALUES => known.insert(at, value),
+            Err(0) => known[0] = value,
+            Err(at) if at == known.len() => known[at - 1] = value,
+            Err(_) => {}
+        }
+    }
+}
+
 // Returns a word with the values of its numbers in braces. Returns `None` if the words differ in more.
-fn difference(words: &[&[u8]]) -> Option<String> {
-    let mut parts = words.iter().map(|word| parts(word));
-    let mut places: Vec<Vec<&[u8]>> = parts.next()?.into_iter().map(|part| vec![part]).collect();
-    for word in parts {
-        if word.len() != places.len() {
+fn difference(own: &[u8], others: &[&[u8]]) -> Option<String> {
+    let mut places: Vec<Values<'_>> = parts(own).map(|part| Values(vec![part])).collect();
+    let own: Vec<&[u8]> = parts(own).collect();
+    for word in others {
+        let mut parts = parts(word);
+        for (own, values) in own.iter().zip(&mut places) {
+            let part = parts.next()?;
+            if part != *own {
+                if !(part[0].is_ascii_digit() && own[0].is_ascii_digit()) {
+                    return None;
+                }
+                values.add(part);
+            }
+        }
+        if parts.next().is_some() {
             return None;
         }
-        places.iter_mut().zip(word).for_each(|(place, part)| place.push(part));
     }
+    let text = |part: &&[u8]| shortened(part, DIFFERENCE_CHARS);
     let mut told = String::new();
-    for place in &mut places {
-        place.sort_unstable_by_key(|part| (part.len(), *part));
-        place.dedup();
-        let is_number = place.iter().all(|part| part[0].is_ascii_digit());
-        let text = |part: &&[u8]| shortened(part, DIFFERENCE_CHARS);
-        match place.as_slice() {
+    for Values(values) in &places {
+        match values.as_slice() {
             [one] => told += &text(one),
-            _ if !is_number => return None,
             few if few.len() <= LISTED_VALUES => {
                 told += &["{", &few.iter().map(text).collect::<Vec<_>>().join(","), "}"].concat();
             }
@@ -206,8 +243,8 @@ fn difference(words: &[&[u8]]) -> Option<String> {
 }
 
 // Divides a word into numbers and what is between them.
-fn parts(word: &[u8]) -> Vec<&[u8]> {
-    word.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit()).collect()
+fn parts(word: &[u8]) -> impl Iterator<Item = &[u8]> {
+    word.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit())
 }
 
 #[cfg(test)]

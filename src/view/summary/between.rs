@@ -113,7 +113,8 @@ pub(super) fn chosen<'a>(
 
 // Calls `tell` with each name in a text: paths and identifiers.
 fn each_name<'a>(text: &'a [u8], tell: &mut dyn FnMut(&'a [u8])) {
-    let runs = text.split(|byte| !is_word(*byte) && !b"</.@-".contains(byte));
+    let runs =
+        text.split(|byte| !is_word(*byte) && !matches!(byte, b'<' | b'/' | b'.' | b'@' | b'-'));
     for run in runs.filter(|run| !run.starts_with(b"</")) {
         let run = run.strip_prefix(b"<").unwrap_or(run);
         let end = run.iter().rposition(|byte| is_word(*byte)).map_or(0, |last| last + 1);

@@ -19,8 +19,10 @@ pub(crate) struct RankedLine {
 }
 
 // An error in another language than English.
-const FOREIGN: RankedLine =
-    RankedLine { rank: Rank::Is(ErrorRank::Error), hints: LineHints { announces: None, terms: 0 } };
+const FOREIGN: RankedLine = RankedLine {
+    rank: Rank::Is(ErrorRank::Error),
+    hints: LineHints { announces: None, terms: 0, numbers: MatteringNumbers::None },
+};
 
 /// Properties of an error line besides its rank. `announces` is the kind of later line that the
 /// line announces. `terms` has one bit for each search term in the line. `numbers` tells which numbers
