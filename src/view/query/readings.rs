@@ -142,8 +142,9 @@ fn is_quoted(text: &str) -> bool {
 /// `\?` are operators and the same characters without a backslash are text.
 pub(crate) fn extended(basic: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(basic.len());
-    let (mut at, mut in_class) = (0, false);
+    let (mut at, mut in_class, mut repeats) = (0, false, false);
     while let Some(&byte) = basic.get(at) {
+        let was_repeated = std::mem::take(&mut repeats);
         let next = basic.get(at + 1).copied();
         let is_operator = |byte: u8| b"|(){}+?".contains(&byte);
         let begins = matches!(text.as_slice(), [] | [b'^'])
@@ -179,13 +180,19 @@ pub(crate) fn extended(basic: &[u8]) -> Vec<u8> {
                 match next {
                     b'`' => text.extend_from_slice(b"\\A"),
                     b'\'' => text.extend_from_slice(b"\\z"),
+                    // A question mark after another repetition would make that one lazy.
+                    b'?' if was_repeated => text.extend_from_slice(b"{0,1}"),
                     _ if is_operator(next) => text.push(next),
                     _ => text.extend([b'\\', next]),
                 }
+                repeats = matches!(next, b'+' | b'?' | b'}');
             }
             (b'*', _) if begins => text.extend_from_slice(b"\\*"),
             _ if is_operator(byte) => text.extend([b'\\', byte]),
-            _ => text.push(byte),
+            _ => {
+                repeats = byte == b'*';
+                text.push(byte);
+            }
         }
     }
     text
@@ -264,6 +271,7 @@ mod tests {
             ("[^]\\]", "[^\\]\\\\]"),
             ("[[:alpha:]|]", "[[:alpha:]|]"),
             ("a\\.b", "a\\.b"),
+            ("a\\+\\?b*\\?", "a+{0,1}b*{0,1}"),
         ];
         for (basic, want) in cases {
             assert_eq!(String::from_utf8(extended(basic.as_bytes())).unwrap(), want, "{basic}");

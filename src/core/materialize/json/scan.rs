@@ -177,7 +177,10 @@ impl Scanner {
                     events.colon();
                     self.state = ScannerState::Value;
                 }
-                _ if byte == b'/' => self.begin_comment()?,
+                _ if byte == b'/' => {
+                    self.begin_comment()?;
+                    events.comment(b"/", false);
+                }
                 ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
                 ScannerState::Key | ScannerState::KeyOrEnd if byte == b'"' => {
                     self.begin_text(true, events);
@@ -309,10 +312,7 @@ impl Scanner {
                 (1, ScannerState::BlockComment(byte == b'*'))
             }
         };
-        if self.state == ScannerState::Slash {
-            self.loose.comments = true;
-            events.comment(b"/", false);
-        }
+        self.loose.comments = true;
         let ends = !matches!(state, ScannerState::LineComment | ScannerState::BlockComment(_));
         events.comment(&rest[..used], ends);
         self.state = state;
