@@ -78,7 +78,8 @@ const BY_PATH: &str = r"(?x)\b(File::(open|create) | OpenOptions | DirBuilder | 
 const MAY_BY_PATH: &[(&str, &str)] = &[
     // The first directory, which the user names, and open descriptors under /proc.
     ("store/dir", "DirBuilder fs::open fs::chmod fs::read"),
-    ("store/lease store/cache fuse/process sync/remote/moment", "fs::read"), // /proc
+    ("store/lease store/cache sync/remote/moment", "fs::read"), // /proc
+    ("fuse/process", "fs::read File::open"),                    // /proc
     // Files of agents' hosts; keys.
     ("cli/hooks/claude_code cli/hooks/sub_agent sync/bucket/url", "fs::read"),
     ("cli/hooks/event", "OpenOptions"),

@@ -21,7 +21,7 @@ const NEAR: u64 = 16 << 20;
 /// A file at one moment, opened for a person.
 ///
 /// Lines, rows and their offsets refer to the bytes, or to their text if these are decoded or end
-/// lines in another way. They are those of the log of a terminal, not of its text. A method that
+/// lines in another way. For the log of a terminal, they refer to the log. A method that
 /// takes `expired` stops once `expired` returns true, and returns the result so far.
 pub struct Look {
     engine: Arc<Engine>,

@@ -27,8 +27,8 @@ const MOST_REMOVED: usize = 64;
 /// Time in which a thread may not remove a view again.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// The views that threads removed last. A removal has no effect, so a program that makes room for a
-/// file of its own would try for ever: GNU tar removes what is in its way until it is gone.
+/// The views that threads removed last. A removal has no effect. GNU tar removes a file that is in
+/// its way until the file is gone, and would try for ever.
 #[derive(Default)]
 pub(crate) struct RemovedViews(Mutex<VecDeque<(RemovedView, Instant)>>);
 

@@ -51,7 +51,7 @@ pub use handle::{Flush, OpenMode, Opened};
 pub use io::FilePosition;
 pub use life::Pages;
 pub use listing::{ListedEntry, ListedName};
-pub use process::{Processes, name_in_mkdir};
+pub use process::{ProcFs, Processes};
 pub use rename::RenameMode;
 pub use requests::{RequestOrigin, RequestSubject};
 pub use shared::{Coherence, ContextFs, FsOptions};

@@ -27,14 +27,14 @@ use ctxfs_engine::sync::thread;
 pub trait Processes: Debug + Send + Sync {
     fn stat(&self, pid: u32) -> io::Result<String>;
 
-    /// Returns the name that a thread which waits for a reply is about to make a directory of; see
-    /// [`name_in_mkdir`].
+    /// Returns the last name of the path for which the thread `tid` has called mkdir(2), or `None` if
+    /// it is in another system call. Fails if this process may not trace the thread.
     fn name_in_mkdir(&self, tid: u32) -> io::Result<Option<OsString>>;
 }
 
 /// Reads `/proc` directly. Used by a process that is not confined.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ProcFs;
+pub struct ProcFs;
 
 impl Processes for ProcFs {
     fn stat(&self, pid: u32) -> io::Result<String> {
@@ -42,7 +42,20 @@ impl Processes for ProcFs {
     }
 
     fn name_in_mkdir(&self, tid: u32) -> io::Result<Option<OsString>> {
-        name_in_mkdir(tid)
+        for _ in 0..LOOKS {
+            let state = fs::read_to_string(format!("/proc/{tid}/syscall"))?;
+            if state.starts_with("running") {
+                thread::sleep(BETWEEN_LOOKS);
+                continue;
+            }
+            let Some(path) = path_in_mkdir(&state) else { return Ok(None) };
+            let mut bytes = vec![0; LONGEST_PATH];
+            let read = fs::File::open(format!("/proc/{tid}/mem"))?.read_at(&mut bytes, path)?;
+            bytes.truncate(bytes[..read].iter().position(|byte| *byte == 0).unwrap_or(read));
+            let path = Path::new(OsStr::from_bytes(&bytes));
+            return Ok(path.file_name().map(OsStr::to_owned));
+        }
+        Ok(None)
     }
 }
 
@@ -50,25 +63,6 @@ impl Processes for ProcFs {
 const LOOKS: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_micros(20);
 const LONGEST_PATH: usize = libc::PATH_MAX as usize;
-
-/// Returns the last name of the path for which the thread `tid` has called mkdir(2), or `None` if it
-/// is in another system call. Fails if this process may not trace the thread.
-pub fn name_in_mkdir(tid: u32) -> io::Result<Option<OsString>> {
-    for _ in 0..LOOKS {
-        let state = fs::read_to_string(format!("/proc/{tid}/syscall"))?;
-        if state.starts_with("running") {
-            thread::sleep(BETWEEN_LOOKS);
-            continue;
-        }
-        let Some(path) = path_in_mkdir(&state) else { return Ok(None) };
-        let mut bytes = vec![0; LONGEST_PATH];
-        let read = fs::File::open(format!("/proc/{tid}/mem"))?.read_at(&mut bytes, path)?;
-        bytes.truncate(bytes[..read].iter().position(|byte| *byte == 0).unwrap_or(read));
-        let path = Path::new(OsStr::from_bytes(&bytes));
-        return Ok(path.file_name().map(OsStr::to_owned));
-    }
-    Ok(None)
-}
 
 /// Returns the address of the path from `/proc/<tid>/syscall`: the number of the system call, and
 /// its arguments in hexadecimal.

@@ -55,7 +55,7 @@ fn search(
     out: &mut dyn Write,
     sizes: ReadAheadSizes,
 ) -> Result<Rendered, RenderError> {
-    let chosen = Reading::choose(query, |probe| finds(probe, subject, expired, sizes))?;
+    let chosen = ChosenQuery::choose(query, |probe| finds(probe, subject, expired, sizes))?;
     let query = &*chosen.query;
     let pattern = build(query)?;
     let line_map = match fold::start(subject.content, query.options().from, expired)? {
@@ -102,14 +102,14 @@ fn path(subject: &Subject<'_>, query: &Query) -> String {
     subject.place.of_view(&format!(".grep/{query}")).file()
 }
 
-/// The reading of a query that is searched for: the query as it stands, or another one that matches
-/// where the first does not.
-pub(super) struct Reading<'a> {
+/// The query that is searched for: the given query, or if it matches nothing, another reading of it
+/// that does.
+pub(super) struct ChosenQuery<'a> {
     pub(super) query: Cow<'a, Query>,
     like: Option<&'static str>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ChosenQuery<'a> {
     /// Returns the first reading that matches according to `finds`, which is called with probes.
     /// Returns the query itself if none does.
     pub(super) fn choose(

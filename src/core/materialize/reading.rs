@@ -1,8 +1,8 @@
 //! Reading bytes as text: the reading that fits the first bytes, and the text that it gives.
 //!
 //! Text is told from binary data by proportion and place. A few NUL bytes, or blocks of them, do not
-//! make a text binary. NUL bytes at regular places are those of UTF-16 and UTF-32, and NUL bytes
-//! instead of newlines end the entries of a list.
+//! make a text binary. NUL bytes at regular places mean UTF-16 or UTF-32, and NUL bytes instead
+//! of newlines end the entries of a list.
 
 use std::mem;
 
@@ -147,8 +147,8 @@ fn unmarked_charset(start: &[u8]) -> Charset {
     all.find(|it| has_nuls_of(start, *it) && is_text_of(start, *it)).unwrap_or_default()
 }
 
-/// Returns true if the high bytes of the code units are NUL where those of a text are: in nearly all
-/// units of a text with Latin letters, and at least at spaces and line ends of any other. In the
+/// Returns true if the high bytes of the code units are NUL where a text has NUL bytes: in nearly all
+/// units of a text with Latin letters, or at the spaces and line ends of any other text. In the
 /// second case, the bytes alone must not be a text.
 fn has_nuls_of(start: &[u8], charset: Charset) -> bool {
     let units = start.chunks_exact(charset.unit());

@@ -170,7 +170,7 @@ impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
 /// Client of an object store. Each call makes one request without retries.
 ///
 /// - `plain`: a client of the same store whose requests carry no checksums, for a store that refuses
-///   those of `store`
+///   checksums
 #[derive(Clone)]
 pub(crate) enum OpenStore {
     Cloud { store: Arc<dyn CloudStore>, plain: Option<Arc<dyn CloudStore>>, deletes: usize },
@@ -508,7 +508,7 @@ const LOGIN: u16 = 511;
 /// next page.
 ///
 /// The clients of `object_store` take any other XML, such as the error page of a proxy, for an
-/// empty list, and any successful response for that of an upload. The caller would then treat all
+/// empty list, and any successful response for a finished upload. The caller would then treat all
 /// objects as missing, or bytes as sent.
 #[derive(Debug)]
 struct AnswerConnector;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Query;
 use crate::grep;
-use crate::grep::Reading;
+use crate::grep::ChosenQuery;
 use crate::grep::corpus::{Directory, NameList, SearchOmissions, Visited};
 use crate::grep::many::worker::{
     ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd,
@@ -33,7 +33,7 @@ pub(crate) fn render(
     expired: &(dyn Fn() -> bool + Sync),
     out: &mut (dyn Write + Send),
 ) -> Result<Rendered, RenderError> {
-    let chosen = Reading::choose(query, |probe| {
+    let chosen = ChosenQuery::choose(query, |probe| {
         let search = CorpusSearch::new(probe, directory, expired)?;
         let mut sink = io::sink();
         let mut report = CorpusReport::new(&search, &mut sink);

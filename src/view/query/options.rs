@@ -1,4 +1,4 @@
-//! The options of a search: those of ripgrep, and those of grep that ripgrep does not have.
+//! The options of a search: the options of ripgrep, and some of grep that ripgrep does not have.
 
 use std::fmt;
 

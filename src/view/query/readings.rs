@@ -1,5 +1,5 @@
-//! Other readings of a query that matches nothing as it stands: that of a shell, and that of grep's
-//! basic regular expressions.
+//! Other readings of a query that matches nothing as it stands: as words of a shell, and as a basic
+//! regular expression of grep.
 
 use crate::Query;
 use crate::query::SearchOptions;

@@ -263,6 +263,11 @@ impl Tree {
         Ok(())
     }
 
+    /// Returns true for one of the directories that every conversation has from the start.
+    pub(crate) fn is_standard(path: &str) -> bool {
+        SKELETON.contains(&inside(path))
+    }
+
     pub(crate) fn mkdir(&mut self, path: &str) -> Answer<()> {
         if self.find(path)?.is_some() {
             return Err(EEXIST);
@@ -291,9 +296,9 @@ impl Tree {
     /// Returns true if a directory counts as empty, as a conversation without any file does.
     fn is_bare(&self, path: &str) -> bool {
         let conversation = parent_of(path).is_empty();
-        self.below(path).iter().all(|below| {
-            conversation && self.nodes[below] == Node::Dir && SKELETON.contains(&inside(below))
-        })
+        self.below(path)
+            .iter()
+            .all(|below| conversation && self.nodes[below] == Node::Dir && Self::is_standard(below))
     }
 
     pub(crate) fn rename(&mut self, from: &str, to: &str, mode: Mode) -> Answer<()> {

@@ -84,7 +84,6 @@ fn unknown_views_and_ranges() {
         "x.txt.nosuch",
         "x.txt.lines/4-9",
         "x.txt.lines/0-1",
-        "x.txt.lines/3-2",
         "x.txt.lines/x",
         "x.txt.lines/4+1",
         "x.txt.summary.nosuch",

@@ -50,10 +50,10 @@ fn any_number_of_directories_may_be_remembered() {
 /// Creates, writes, renames, lists, views and removes in a directory that has nothing in it.
 fn work(dir: &Path, number: usize) {
     let (first, second) = (dir.join("x.txt"), dir.join("y.txt"));
-    fs::write(&first, format!("{number}\n")).unwrap();
-    assert_eq!(view(&first, ".tail"), format!("{number}\n"));
+    fs::write(&first, format!("number {number}\n")).unwrap();
+    assert_eq!(view(&first, ".tail"), format!("number {number}\n"));
     fs::rename(&first, &second).unwrap();
-    assert_eq!(view(&second, ".grep/[0-9]"), format!("1:{number}\n"));
+    assert_eq!(view(&second, ".grep/[0-9]"), format!("1:number {number}\n"));
     assert!(fs::read_dir(dir).unwrap().count() >= 4);
     fs::remove_file(&second).unwrap();
     assert_eq!(fs::read_dir(dir).unwrap().count(), 0);

@@ -63,7 +63,7 @@ fn directories_that_are_opened_and_not_read_to_their_end() {
     let dir = mount.tool("c7");
     let long = "x".repeat(100);
     for number in 0..FILES {
-        fs::write(mount.store().plain("c7", &format!("{number}-{long}.txt")), b"").unwrap();
+        fs::write(mount.store().plain("c7", &format!("{number}-{long}.txt")), b"text").unwrap();
     }
     mount.artifact("c8", "x.txt", b"text\n");
     let before = memory(&mount);

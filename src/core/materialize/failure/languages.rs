@@ -1,6 +1,6 @@
 //! Errors in other languages than English, as compilers, shells and the C library print them.
 //!
-//! The words and messages are those of the catalogues of gcc, git, bash and glibc. Only lines with a
+//! The words and messages are from the catalogues of gcc, git, bash and glibc. Only lines with a
 //! byte above 0x7F are searched for them, so that plain ASCII costs nothing. The word of German is
 //! among the `rules`, as its lines often are ASCII.
 

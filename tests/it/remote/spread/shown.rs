@@ -34,7 +34,9 @@ impl World {
     fn difference(&self, host: usize) -> Option<String> {
         let (shown, listed) = (self.shown(host), self.listed(host));
         let beside = |name: &String| LISTED.map(|end| format!("{name}{end}"));
-        let views = shown.keys().flat_map(beside);
+        // The shortest artifacts are listed alone.
+        let with_views = shown.iter().filter(|(_, artifact)| artifact.bytes.len() > 2);
+        let views = with_views.flat_map(|(name, _)| beside(name));
         let expected: BTreeSet<String> = shown.keys().cloned().chain(views).collect();
         if listed != expected {
             return Some(format!("host {host} lists {listed:?}, and not {expected:?}"));
