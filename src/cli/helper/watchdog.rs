@@ -252,7 +252,8 @@ fn reply(
         },
         WatchdogRequest::Stat(pid) => return Ok(fs::read_to_string(format!("/proc/{pid}/stat"))?),
         WatchdogRequest::Mkdir(tid) => {
-            let name = ctxfs_fuse::ProcFs.name_in_mkdir(tid)?.unwrap_or_default();
+            let name =
+                ctxfs_fuse::Processes::name_in_mkdir(&ctxfs_fuse::ProcFs, tid)?.unwrap_or_default();
             return Ok(name.into_string().unwrap_or_default());
         }
         WatchdogRequest::Another => {
