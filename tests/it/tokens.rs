@@ -12,7 +12,7 @@ const OUTPUTS: usize = 150;
 /// The least part of the outputs whose estimate is right, in percent.
 const RIGHT: usize = 95;
 /// The most outputs for which no number is near to all counts.
-const APART: usize = 7;
+const APART: usize = 8;
 
 /// The outputs that the estimate was fitted to, and those that were set aside.
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,8 @@
 //! The expected text of views, computed from the bytes in the simplest way.
 
+use ctxfs_core::materialize::reading;
+use ctxfs_core::model::Reading;
+
 use super::operations::Ask;
 
 /// The most bytes that a view shows whole.
@@ -25,7 +28,11 @@ pub(crate) fn view(ask: Ask, bytes: &[u8]) -> Expected {
         return Expected::Something;
     }
     if bytes.contains(&0) {
-        return Expected::Noted;
+        match reading(bytes, false) {
+            None => return Expected::Noted,
+            Some(reading) if reading != Reading::default() => return Expected::Something,
+            Some(_) => {}
+        }
     }
     match ask {
         Ask::Tail => fitting(lines[lines.len().saturating_sub(200)..].concat()),
@@ -43,7 +50,7 @@ fn fitting(bytes: Vec<u8>) -> Expected {
 
 /// `rg -n beta`.
 fn matches(lines: &[&[u8]]) -> Expected {
-    if lines.iter().any(|line| line.len() > LONG) {
+    if lines.iter().any(|line| line.len() > LONG && holds(line, b"beta")) {
         return Expected::Something;
     }
     let numbered = lines.iter().enumerate().filter(|(_, line)| holds(line, b"beta"));
