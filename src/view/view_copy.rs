@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn a_tail_is_known_by_the_lines_of_its_artifact() {
-        let long: String = (0..300).map(|n| format!("line {n}\n")).collect();
+        let line = |n: u32| format!("line {n}\n");
+        let long: String = (0..300).map(line).collect();
         let tail = &long[long.find("line 100\n").unwrap()..];
         assert!(is_of(&View::Tail, tail, &long));
         assert!(is_of(&View::Tail, tail, &format!("{long}line 300\n")));

@@ -50,7 +50,7 @@ impl EscapeStripper {
                 self.line.finish(&mut (out, ()));
                 let (overdrawn, spare) = (self.overdrawn(), mem::take(&mut self.line.spare));
                 let line = DrawnLine { spare, ..DrawnLine::default() };
-                *self = Self { overdrawn, line, ..Self::default() };
+                *self = Self { line, overdrawn, ..Self::default() };
             }
             out.push(b'\n');
             rest = &rest[at + 1..];

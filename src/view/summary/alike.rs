@@ -197,11 +197,10 @@ impl<'a> Values<'a> {
     fn add(&mut self, value: &'a [u8]) {
         let Self(known) = self;
         match known.binary_search_by_key(&(value.len(), value), |known| (known.len(), *known)) {
-            Ok(_) => {}
             Err(at) if known.len() <= LISTED_VALUES => known.insert(at, value),
             Err(0) => known[0] = value,
             Err(at) if at == known.len() => known[at - 1] = value,
-            Err(_) => {}
+            _ => {}
         }
     }
 }
