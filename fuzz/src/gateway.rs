@@ -85,6 +85,10 @@ impl Shelf for FuzzShelf {
         &self.id
     }
 
+    fn answers_questions(&self) -> bool {
+        true
+    }
+
     fn open(&self) -> Result<GatewayConversation, String> {
         let engine = self.engine();
         let conversation = engine.store().create_conversation(&self.id);

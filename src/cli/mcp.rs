@@ -220,6 +220,12 @@ impl Shelf for GatewayShelf {
         &self.id
     }
 
+    fn answers_questions(&self) -> bool {
+        let targets = self.user.settings.models.targets.as_ref();
+        let has_model = targets.is_some_and(|targets| !targets.value.is_empty());
+        has_model || self.user.form == Form::Handle
+    }
+
     fn open(&self) -> Result<GatewayConversation, String> {
         self.try_open().map_err(|error| error.to_string())
     }

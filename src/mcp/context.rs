@@ -39,11 +39,13 @@ const MAX_ROWS: u64 = 200;
 // Maximum length of an answer in bytes, unless the limits are lower.
 const MAX_TEXT: u64 = 1 << 20;
 
-pub(crate) fn tools() -> Vec<Tool> {
+/// Returns the context tools. `tool_output` is only among them if `answers_questions` is true,
+/// because without a language model it shows no more than the others.
+pub(crate) fn tools(answers_questions: bool) -> Vec<Tool> {
     let reference = json!({"type": "string", "description": REF});
     let whole = |about: &str| json!({"type": "integer", "minimum": 0, "description": about});
     let text = |about: &str| json!({"type": "string", "description": about});
-    vec![
+    let mut tools = vec![
         tool(
             "context_list",
             "List the stored outputs of this conversation, newest first.",
@@ -94,8 +96,9 @@ pub(crate) fn tools() -> Vec<Tool> {
             json!({"ref": reference, "view": text("Name of the view, such as jq/.items[0].")}),
             &["ref", "view"],
         ),
-        extraction::tool(),
-    ]
+    ];
+    tools.extend(answers_questions.then(extraction::tool));
+    tools
 }
 
 fn tool(name: &'static str, about: &'static str, properties: Value, required: &[&str]) -> Tool {

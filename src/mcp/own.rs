@@ -133,7 +133,9 @@ fn listing(shelf: &LazyShelf, kind: ListKind) -> String {
 
 pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
     match kind {
-        ListKind::Tools => context::tools().iter().map(text_of).collect(),
+        ListKind::Tools => {
+            context::tools(shelf.source.answers_questions()).iter().map(text_of).collect()
+        }
         ListKind::Resources => {
             let found = shelf.open().and_then(|open| context::resources(&open));
             found.map_or_else(

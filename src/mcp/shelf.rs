@@ -31,6 +31,10 @@ pub trait Shelf: Send + Sync {
     /// Returns the conversation that outputs go to.
     fn conversation(&self) -> &Component;
 
+    /// Returns true if `tool_output` is offered: a language model is configured, or stand-ins name
+    /// the tool.
+    fn answers_questions(&self) -> bool;
+
     /// Opens the conversation, and creates it if it is missing. Errors are worded for the model and
     /// the log.
     fn open(&self) -> Result<GatewayConversation, String>;

@@ -342,6 +342,10 @@ impl Shelf for TemporaryShelf {
         &self.id
     }
 
+    fn answers_questions(&self) -> bool {
+        self.settings.models.targets.as_ref().is_some_and(|targets| !targets.value.is_empty())
+    }
+
     fn open(&self) -> Result<GatewayConversation, String> {
         self.try_open().map_err(|error| error.to_string())
     }

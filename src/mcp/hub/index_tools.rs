@@ -31,9 +31,9 @@ const ABOUT_REFERENCES: &str = ", and that {\"$ctx\": REF} puts into the argumen
 const HEADING: &str = ".\n\nTools:\n";
 const ABOUT_DETAILS: &str = "Describe tools: their arguments, as JSON Schema, and risks. `names` are \
     names or patterns (github__*); without any, all tools are listed. There are:\n";
-const ABOUT_BATCH: &str = "Call tools of the servers, one or several at once (tool_output, too): calls that only read \
-    run side by side, any other alone and in its turn. The reply has the results in the order of the \
-    calls; long ones are stand-ins with a reference.";
+const ABOUT_BATCH: &str = "Call tools of the servers, one or several at once: calls that only read run side by side, any \
+    other alone and in its turn. The reply has the results in the order of the calls; long ones are \
+    stand-ins with a reference.";
 const ABOUT_ARGUMENTS: &str = " `{\"$ctx\": REF}` in arguments stands for a stored text.";
 // Minimum number of bytes left for the servers' own instructions. With less room, they are left
 // out.

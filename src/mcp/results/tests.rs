@@ -30,6 +30,10 @@ impl Shelf for TestShelf {
         &self.id
     }
 
+    fn answers_questions(&self) -> bool {
+        true
+    }
+
     fn open(&self) -> Result<GatewayConversation, String> {
         let store = Store::open(&self.dir.path().join("store")).unwrap();
         let limits = Arc::new(self.limits.clone());

@@ -63,7 +63,7 @@ fn two_tools_stand_for_all() {
     let tools = listed["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names[..2], ["get_tool_details", "run_tool_batch"]);
-    assert_eq!(names.len(), 2 + 6);
+    assert_eq!(names.len(), 2 + 5);
     assert!(tools[0]["description"].as_str().unwrap().contains("one__*:\n"));
     gateway.call("context_list", &json!({}));
     let hidden = gateway.request("tools/call", &json!({"name": "one__echo"}));

@@ -22,6 +22,10 @@ fn the_gateway_asks_for_its_client() {
     let tools = client.request("tools/list", &json!({}))["result"]["tools"].clone();
     let tools = tools.as_array().unwrap();
     let tool = tools.iter().find(|tool| tool["name"] == "tool_output").unwrap();
+    let mut other = Gateway::start(&store, &[], &[], &[]);
+    other.shake_hands("2025-11-25");
+    let listed = other.request("tools/list", &json!({}))["result"]["tools"].clone();
+    assert!(listed.as_array().unwrap().contains(tool), "a model is configured");
     assert_eq!(tool["inputSchema"]["additionalProperties"], false);
     assert_eq!(tool["inputSchema"]["required"], json!(["handle", "extract"]));
     let arguments = json!({"handle": "c7/9f3k.txt", "extract": "which disk is full?"});

@@ -19,7 +19,7 @@ fn a_session_is_begun_used_and_ended() {
     assert_eq!(told["serverInfo"]["name"], "scripted");
     let answer = client.ask("tools/list", &json!({"cursor": "two"}));
     assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.json()["result"]["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(answer.json()["result"]["tools"].as_array().unwrap().len(), 7);
     let pids = client.call("child", &json!({}));
     let pids: Vec<u32> = text(&pids, 0).split(' ').map(|pid| pid.parse().unwrap()).collect();
     assert_eq!(client.send("DELETE", "/mcp", &[], None).status, 204);

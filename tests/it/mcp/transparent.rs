@@ -66,7 +66,7 @@ fn listings_have_all_tools_and_no_output_schema() {
     let tools = second["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names[0], "structured");
-    assert_eq!(names.len(), 8);
+    assert_eq!(names.len(), 7);
     assert_eq!(tools[0]["outputSchema"], json!({"type": "object"}));
     assert_eq!(tools[0]["annotations"], json!({"readOnlyHint": true}));
     for tool in &tools[2..] {
