@@ -225,7 +225,8 @@ pub(crate) fn resources(open: &GatewayConversation) -> Result<Vec<Resource>, Str
     Ok(newest
         .map(|found| {
             let name = Path::new(&found.id).file_name().unwrap_or_default().to_string_lossy();
-            let resource = Resource::new(found.id.clone(), name).with_description(found.hint);
+            let resource =
+                Resource::new(location::uri(&found.id), name).with_description(found.hint);
             let resource = match found.byte_size {
                 Some(size) => resource.with_size(size),
                 None => resource,

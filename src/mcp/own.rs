@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use crate::client::ClientRequest;
 use crate::context;
 use crate::context::extraction::{self, QuestionMonitor};
+use crate::context::location::uri;
 use crate::json_rpc::{self, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
 use crate::pending::{ListKind, ToolCall, new_call_id};
 use crate::raw_object::RawObject;
@@ -147,7 +148,8 @@ pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
             )
         }
         ListKind::Templates => {
-            let uri = format!("ctx://{}/{{+path}}", shelf.source.conversation());
+            let conversation = uri(&shelf.source.conversation().to_text());
+            let uri = format!("{conversation}/{{+path}}");
             let about = "An output of this conversation, or a view of one: \
                          artifacts/tool/ID.txt, artifacts/tool/ID.txt.grep/PATTERN";
             vec![text_of(&ResourceTemplate::new(uri, "output").with_description(about))]

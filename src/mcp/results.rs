@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use crate::context::location::uri;
 use crate::json_rpc::{self, failed_call, raw};
 use crate::message::{Edit, Message, ObjectMember, Outgoing};
 use crate::pending::ToolCall;
@@ -294,7 +295,7 @@ fn link(call: &ToolCall, kept: &StoredStandIn) -> String {
     if !call.links {
         return String::new();
     }
-    let resource = rmcp::model::Resource::new(kept.uri.clone(), kept.name.clone())
+    let resource = rmcp::model::Resource::new(uri(&kept.uri), kept.name.clone())
         .with_size(kept.size)
         .with_mime_type(kept.mime.clone())
         .with_description(kept.hint.clone());

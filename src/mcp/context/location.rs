@@ -1,10 +1,17 @@
 //! Resolves references within one conversation.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::shelf::GatewayConversation;
 use ctxfs_engine::{EngineError, OpenedFile, Tree};
 
+const SCHEME: &str = "ctx://";
+// Characters that a URI has percent-encoded. The views encode `/` themselves.
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 // Directories that are searched for a bare name.
 const FOLDERS: [&str; 3] = ["", "artifacts/tool/", "artifacts/terminal/"];
 
@@ -23,20 +30,35 @@ impl<'a> Location<'a> {
     /// Resolves a reference, a handle, a call id or a path of the mount. Errors are worded for the
     /// model.
     pub(crate) fn find(open: &'a GatewayConversation, reference: &str) -> Result<Self, String> {
-        let inside = inside(open, reference.trim()).ok_or_else(|| not_found(reference))?;
+        let reference = reference.trim();
+        let decoded = decoded(reference);
+        let literal = (*decoded != *reference).then_some(reference);
+        for text in [Some(&*decoded), literal].into_iter().flatten() {
+            if let Some(found) = Self::find_literal(open, text)? {
+                return Ok(found);
+            }
+        }
+        Err(not_found(reference))
+    }
+
+    fn find_literal(
+        open: &'a GatewayConversation,
+        reference: &str,
+    ) -> Result<Option<Self>, String> {
+        let Some(inside) = inside(open, reference) else { return Ok(None) };
         for folder in FOLDERS {
             let found = Self::at(open, &format!("{folder}{inside}"));
             match found.try_open() {
-                Ok(_) => return Ok(found),
+                Ok(_) => return Ok(Some(found)),
                 Err(error) if is_absence(&error) => {}
                 Err(error) => return Err(format!("cannot read `{reference}`: {error}")),
             }
         }
         let id = open.conversation.id();
-        match open.engine.store().resolve(&format!("{id}/{inside}")) {
-            Ok(Some((found, path))) if found == *id => Ok(Self::at(open, &path.to_text())),
-            _ => Err(not_found(reference)),
-        }
+        Ok(match open.engine.store().resolve(&format!("{id}/{inside}")) {
+            Ok(Some((found, path))) if found == *id => Some(Self::at(open, &path.to_text())),
+            _ => None,
+        })
     }
 
     pub(crate) fn view(&self, view: &str) -> Self {
@@ -58,7 +80,7 @@ impl<'a> Location<'a> {
     }
 
     pub(crate) fn name(&self) -> String {
-        format!("ctx://{}/{}", self.open.conversation.id(), self.path)
+        format!("{SCHEME}{}/{}", self.open.conversation.id(), self.path)
     }
 
     fn try_open(&self) -> Result<OpenedFile, EngineError> {
@@ -81,6 +103,21 @@ impl<'a> Location<'a> {
     }
 }
 
+/// Returns a reference, such as `ctx://c7/artifacts/tool/my file.txt`, as a URI.
+pub(crate) fn uri(reference: &str) -> String {
+    let path = reference.strip_prefix(SCHEME).unwrap_or(reference);
+    format!("{SCHEME}{}", utf8_percent_encode(path, ENCODED))
+}
+
+/// Returns the reference of a URI. `%2F` stays, because views have it in their names. Other
+/// references are returned unchanged.
+fn decoded(reference: &str) -> Cow<'_, str> {
+    let Some(rest) = reference.strip_prefix(SCHEME) else { return Cow::Borrowed(reference) };
+    let part = |part| percent_decode_str(part).decode_utf8().ok();
+    let parts: Option<Vec<_>> = rest.split("%2F").map(part).collect();
+    parts.map_or(Cow::Borrowed(reference), |parts| format!("{SCHEME}{}", parts.join("%2F")).into())
+}
+
 fn not_found(reference: &str) -> String {
     format!("there is no output `{reference}` in this conversation: context_list names them")
 }
@@ -95,7 +132,7 @@ fn is_absence(error: &EngineError) -> bool {
 fn inside<'r>(open: &GatewayConversation, reference: &'r str) -> Option<&'r str> {
     let id = open.conversation.id().to_text();
     let below = |text: &'r str| text.strip_prefix(&*id)?.strip_prefix('/');
-    if let Some(rest) = reference.strip_prefix("ctx://") {
+    if let Some(rest) = reference.strip_prefix(SCHEME) {
         return below(rest);
     }
     if reference.starts_with('/') {
@@ -103,4 +140,36 @@ fn inside<'r>(open: &GatewayConversation, reference: &'r str) -> Option<&'r str>
         return reference.strip_prefix(&root)?.strip_prefix('/');
     }
     Some(below(reference).unwrap_or(reference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_leads_back_to_its_reference() {
+        for (reference, expected) in [
+            ("ctx://c7/artifacts/tool/a1.txt", "ctx://c7/artifacts/tool/a1.txt"),
+            ("ctx://c7/a b.txt", "ctx://c7/a%20b.txt"),
+            ("ctx://c 7/a[1].txt.grep/x|y", "ctx://c%207/a%5B1%5D.txt.grep/x%7Cy"),
+            ("ctx://c7/a.txt.grep/a%2Fb 5%25", "ctx://c7/a.txt.grep/a%252Fb%205%2525"),
+            ("ctx://c7/caf\u{e9}?#%.txt", "ctx://c7/caf%C3%A9%3F%23%25.txt"),
+        ] {
+            assert_eq!(uri(reference), expected);
+            assert_eq!(decoded(expected), reference);
+        }
+    }
+
+    #[test]
+    fn a_reference_that_is_no_uri_stays() {
+        for (reference, expected) in [
+            ("ctx://c7/my file.txt", "ctx://c7/my file.txt"),
+            ("ctx://c7/a.txt.grep/a%2Fb", "ctx://c7/a.txt.grep/a%2Fb"),
+            ("ctx://c7/100%.txt", "ctx://c7/100%.txt"),
+            ("ctx://c7/%FF.txt", "ctx://c7/%FF.txt"),
+            ("a%20b.txt", "a%20b.txt"),
+        ] {
+            assert_eq!(decoded(reference), expected);
+        }
+    }
 }

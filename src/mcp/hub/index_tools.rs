@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rmcp::model::{Tool as ListedTool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::context::location;
 use crate::hub::catalog::CatalogKind;
 use crate::hub::{BATCH, DETAILS, Hub, IndexMode};
 use crate::index::overview::OVERVIEW_BYTES;
@@ -230,7 +231,7 @@ fn whole_index(relay: &Relay, index: &Index) -> String {
         text.len()
     );
     let link = json!({
-        "type": "resource_link", "uri": uri, "name": "index.json", "mimeType": "application/json",
+        "type": "resource_link", "uri": location::uri(&uri), "name": "index.json", "mimeType": "application/json",
         "size": text.len(),
     });
     let mut content = vec![json!({"type": "text", "text": shown})];
