@@ -68,6 +68,8 @@ impl EraMismatch {
 }
 
 /// A client's self-description, as written: in `initialize`, or since 2026-07-28 in each request.
+/// What no server can read is left out: a client without a name or version, and capabilities that
+/// are no objects. A server that is shared by clients would otherwise refuse all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientProfile {
     info: String,
@@ -111,9 +113,15 @@ impl ClientProfile {
 
     fn of(info: Option<&RawValue>, capabilities: Option<&RawValue>) -> Self {
         let object = |json: &&RawValue| json.get().starts_with('{');
-        let info = info.filter(object).map_or(UNNAMED_CLIENT, RawValue::get);
-        let capabilities = capabilities.filter(object).map_or("{}", RawValue::get);
-        Self { info: info.to_owned(), capabilities: capabilities.to_owned() }
+        let is_named = |info: &&RawValue| {
+            let info = RawObject::parse(info).unwrap_or_default();
+            info.text("name").is_some() && info.text("version").is_some()
+        };
+        let info = info.filter(is_named).map_or(UNNAMED_CLIENT, RawValue::get);
+        let declared = capabilities.and_then(RawObject::parse).unwrap_or_default();
+        let declared = declared.0.iter().filter(|(_, value)| object(value));
+        let members = declared.map(|(key, value)| raw_object::member(key, value));
+        Self { info: info.to_owned(), capabilities: raw_object::object(members) }
     }
 
     pub(crate) fn initialize(&self, version: &str) -> String {

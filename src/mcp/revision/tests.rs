@@ -52,6 +52,21 @@ mod client_said {
     }
 
     #[test]
+    fn what_no_server_can_read_is_left_out() {
+        for info in ["7", "{}", r#"{"name":"c"}"#, r#"{"name":1,"version":"1"}"#] {
+            let told = format!(
+                r#"{{"clientInfo":{info},"capabilities":{{"sampling":7,"roots":null,"elicitation":{{}}}}}}"#
+            );
+            assert_eq!(
+                ClientProfile::of_initialize(raw(&told)).initialize("v"),
+                format!(
+                    r#"{{"protocolVersion":"v","capabilities":{{"elicitation":{{}}}},"clientInfo":{UNNAMED_CLIENT}}}"#
+                )
+            );
+        }
+    }
+
+    #[test]
     fn a_request_says_its_revision_and_the_capabilities() {
         let (revision, capabilities) =
             (Some(json_rpc::REVISION_KEY), Some(json_rpc::CAPABILITIES_KEY));

@@ -140,9 +140,7 @@ pub(crate) async fn shake_hands(relay: &Arc<Relay>, upstream: &Arc<Upstream>) {
                 tools: introduction.has("tools", ""),
                 resources: introduction.has("resources", ""),
             });
-            if upstream.era.get() == Some(Era::Legacy) {
-                *upstream.profile.lock() = Some(introduction);
-            }
+            *upstream.profile.lock() = Some(introduction);
         }
         Err(why) => tracing::warn!("{}: {why}", upstream.name),
     }
