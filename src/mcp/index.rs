@@ -107,6 +107,16 @@ impl Tool {
     }
 }
 
+impl Tool {
+    // Stands for details that are too long.
+    fn brief(&self) -> Value {
+        let mut brief = self.entry();
+        brief["arguments"] = signature(self.schema()).into();
+        brief["details"] = format!("catalog/tools/{}.json", self.name).into();
+        brief
+    }
+}
+
 /// The result of resolving a name: a tool, or names that may have been meant. An ambiguous name is
 /// treated like an unknown one, because a wrong guess would call the wrong tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,9 +257,12 @@ fn kind(schema: &Value) -> String {
 )]
 pub struct TooManyNames(usize);
 
-/// Describes the tools that match `names`, which are names or globs. Each tool is described once.
-/// The result also lists the names that match no tool.
-pub fn details(index: &Index, names: &[String]) -> Result<Value, TooManyNames> {
+/// Describes the tools that match `names`, which are names or globs, in about `most` bytes. Each
+/// tool is described once. The result also lists the names that match no tool.
+///
+/// If a description has no room, a short one takes its place, with the file of the whole one.
+/// `left_out` counts tools for which even that has no room.
+pub fn details(index: &Index, names: &[String], most: u64) -> Result<Value, TooManyNames> {
     if names.len() > MOST_NAMES {
         return Err(TooManyNames(names.len()));
     }
@@ -266,8 +279,22 @@ pub fn details(index: &Index, names: &[String]) -> Result<Value, TooManyNames> {
             Err(alike) => missing.push(json!({"name": name, "did_you_mean": alike})),
         }
     }
-    let tools: Vec<Value> = found.into_iter().map(Tool::details).collect();
-    Ok(json!({"tools": tools, "missing": missing}))
+    let mut answer = json!({"tools": [], "missing": missing});
+    let mut room = most.saturating_sub(answer.to_string().len() as u64);
+    let mut fits = |tool: &Value| {
+        let left = room.checked_sub(tool.to_string().len() as u64 + 1);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let shown = found.iter().map_while(|tool| {
+        Some(tool.details()).filter(&mut fits).or_else(|| Some(tool.brief()).filter(&mut fits))
+    });
+    let shown: Vec<Value> = shown.collect();
+    if shown.len() < found.len() {
+        answer["left_out"] = (found.len() - shown.len()).into();
+    }
+    answer["tools"] = shown.into();
+    Ok(answer)
 }
 
 fn meant<'i>(index: &'i Index, name: &str) -> Result<Vec<&'i Tool>, Vec<String>> {

@@ -60,7 +60,7 @@ fn are_found(known: &Index, lines: &[String]) {
     }
     assert!(serde_json::from_str::<Value>(&index::index_json(known)).is_ok());
     let asked: Vec<String> = lines.iter().take(index::MOST_NAMES).cloned().collect();
-    index::details(known, &asked).expect("they are not too many");
+    index::details(known, &asked, 1 << 14).expect("they are not too many");
     for line in lines {
         let value = serde_json::from_str(line).unwrap_or_else(|_| Value::from(line.as_str()));
         for call in calls_of(&value).unwrap_or_else(|| vec![value]) {

@@ -177,7 +177,7 @@ pub(crate) fn details(relay: &Relay, hub: &Hub, mode: &IndexMode, params: &Value
     let names = names_of(&params["arguments"]["names"]);
     let answer = match names {
         None => whole_index(relay, &index),
-        Some(names) => match index::details(&index, &names) {
+        Some(names) => match index::details(&index, &names, inline_bytes(relay)) {
             Ok(details) => {
                 json!({"content": [{"type": "text", "text": details.to_string()}]}).to_string()
             }
@@ -216,9 +216,13 @@ fn write_files(shelf: &LazyShelf, index: &Index) {
     }
 }
 
+fn inline_bytes(relay: &Relay) -> u64 {
+    relay.shelf.source.limits("").max_inline_bytes
+}
+
 fn whole_index(relay: &Relay, index: &Index) -> String {
     let text = index::index_json(index);
-    let most = relay.shelf.source.limits("").max_inline_bytes.min(text.len() as u64) as usize;
+    let most = inline_bytes(relay).min(text.len() as u64) as usize;
     if most == text.len() {
         return json!({"content": [{"type": "text", "text": text}]}).to_string();
     }

@@ -114,7 +114,7 @@ mod details {
 
     fn ask(names: &[&str]) -> Value {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        details(&fixture::index(), &names).unwrap()
+        details(&fixture::index(), &names, u64::MAX).unwrap()
     }
 
     fn names(answer: &Value) -> Vec<&str> {
@@ -153,11 +153,29 @@ mod details {
     }
 
     #[test]
+    fn what_has_no_room_is_told_in_short_with_the_file_of_the_whole() {
+        let names = ["*".to_owned()];
+        let whole = ask(&["*"]).to_string().len() as u64;
+        for most in [0, 200, 500, 700, whole - 1, whole] {
+            let answer = details(&fixture::index(), &names, most).unwrap();
+            let tools = answer["tools"].as_array().unwrap();
+            let left_out = answer["left_out"].as_u64().unwrap_or_default() as usize;
+            assert_eq!(tools.len() + left_out, 5, "{answer}");
+            assert!(answer.to_string().len() as u64 <= most.max(29) + 20, "{most}: {answer}");
+        }
+        let answer = details(&fixture::index(), &["github/create_issue".to_owned()], 350).unwrap();
+        let tool = &answer["tools"][0];
+        assert!(tool["parameters"].is_null(), "{tool}");
+        assert_eq!(tool["details"], "catalog/tools/github__create_issue.json");
+        assert!(tool["arguments"].as_str().unwrap().starts_with("owner: string, repo"), "{tool}");
+    }
+
+    #[test]
     fn there_are_at_most_so_many_names() {
         let names = vec!["x".to_owned(); MOST_NAMES + 1];
-        let error = details(&Index::default(), &names).unwrap_err();
+        let error = details(&Index::default(), &names, u64::MAX).unwrap_err();
         assert!(error.to_string().starts_with("at most 20 names at a time, not 21"));
-        assert!(details(&Index::default(), &names[1..]).is_ok());
+        assert!(details(&Index::default(), &names[1..], u64::MAX).is_ok());
     }
 }
 
