@@ -28,13 +28,15 @@ pub(crate) enum Decision {
 }
 
 /// The origin of a decision: rules, the user now, or the user earlier in this conversation.
-/// `NobodyToAsk` means that the call was refused because the client cannot ask the user.
+/// `NobodyToAsk` means that the call was refused because the client cannot ask the user, and
+/// `NoAnswer` that the client was asked, but did not bring an answer of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decider {
     Rules(RuleSource),
     Person(UserAnswer),
     Conversation,
     NobodyToAsk,
+    NoAnswer,
 }
 
 /// The tools that the user has allowed in a conversation. The list is kept only in memory, because
@@ -77,6 +79,7 @@ impl Decision {
                 Self::Allowed(Decider::Person(answer))
             }
             UserAnswer::No => Self::Refused(Decider::Person(answer)),
+            UserAnswer::Missing => Self::Refused(Decider::NoAnswer),
         }
     }
 }
@@ -92,6 +95,10 @@ impl Decider {
             Self::Person(_) | Self::Conversation => {
                 format!("A person refused this call of `{name}`. Do not repeat it.")
             }
+            Self::NoAnswer => format!(
+                "The call of `{name}` was not made: the user was to be asked, and the client brought \
+                 no answer. Nobody has refused it."
+            ),
             Self::NobodyToAsk => {
                 let how = allow_line(tool).map_or_else(String::new, |line| {
                     format!(" The user can allow it in a terminal: {line}")
@@ -118,12 +125,14 @@ fn allow_line(tool: &ServerTool) -> Option<String> {
 
 /// The user's answer to the question about a call: allow this call only, allow all calls of the
 /// tool in this conversation, allow all calls of the tool from now on, or refuse this call.
+/// `Missing` means that the user gave none of these answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UserAnswer {
     Once,
     Conversation,
     Always,
     No,
+    Missing,
 }
 
 impl UserAnswer {
@@ -135,17 +144,20 @@ impl UserAnswer {
             Self::Conversation => "allow for this conversation",
             Self::Always => "always allow",
             Self::No => "no",
+            Self::Missing => "no answer",
         }
     }
 
-    /// Reads the answer from the result of an elicitation. Any result that does not clearly allow
-    /// the call counts as a refusal.
+    /// Reads the answer from the result of an elicitation. Returns `Missing` for a result that
+    /// neither clearly allows nor clearly refuses the call.
     pub(crate) fn of_result(result: &Value) -> Self {
-        if result["action"].as_str() != Some("accept") {
-            return Self::No;
-        }
         let given = result["content"][ANSWER].as_str();
-        Self::ALL.into_iter().find(|answer| given == Some(answer.as_str())).unwrap_or(Self::No)
+        match result["action"].as_str() {
+            Some("accept") => Self::ALL.into_iter().find(|answer| given == Some(answer.as_str())),
+            Some("decline") => Some(Self::No),
+            _ => None,
+        }
+        .unwrap_or(Self::Missing)
     }
 }
 
@@ -259,6 +271,7 @@ fn who(decider: &Decider) -> &'static str {
         Decider::Person(_) => "person",
         Decider::Conversation => "person, earlier",
         Decider::NobodyToAsk => "nobody to ask",
+        Decider::NoAnswer => "no answer",
     }
 }
 

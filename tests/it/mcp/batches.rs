@@ -241,6 +241,52 @@ fn after_a_refusal_only_reading_goes_on() {
 }
 
 #[test]
+fn what_a_client_does_not_answer_nobody_has_refused() {
+    let (mut gateway, _) = index(&asking(), "");
+    let calls = json!({"calls": [call("one__echo", &json!({})), call("two__echo", &json!({}))]});
+    for said in [
+        json!({"result": {"action": "cancel"}}),
+        json!({"error": {"code": -32603, "message": "no dialog"}}),
+        json!({"result": {}}),
+    ] {
+        let id = gateway.ask("tools/call", &json!({"name": "run_tool_batch", "arguments": calls}));
+        let asked = std::iter::repeat_with(|| gateway.message())
+            .find(|message| message["method"] == "elicitation/create");
+        let asked = asked.unwrap();
+        let mut answer = said.clone();
+        answer["jsonrpc"] = "2.0".into();
+        answer["id"] = asked["id"].clone();
+        gateway.send(&answer.to_string());
+        let result = gateway.answer(id);
+        let reply: Value = serde_json::from_str(text(&result["result"], 0)).unwrap();
+        assert_eq!(statuses(&reply), ["permission", "permission"], "{said}");
+        let why = reply["results"][0]["error"].as_str().unwrap();
+        assert!(why.contains("no answer. Nobody has refused it"), "{why}");
+        gateway.other.clear();
+    }
+    let history = gateway.store.path().join("context/c7/history/permissions.jsonl");
+    let log = std::fs::read_to_string(history).unwrap();
+    assert_eq!(log.matches(r#""by":"no answer""#).count(), 3, "{log}");
+    assert!(!log.contains("person"), "{log}");
+}
+
+#[test]
+fn after_a_refusal_the_rest_is_not_asked_about() {
+    let (mut gateway, _) = index(&asking(), "[risk]\n\"*/silent\" = \"read\"\n");
+    let calls = json!({"calls": [
+        call("one__echo", &json!({})), call("two__echo", &json!({})), call("one__silent", &json!({})),
+    ]});
+    gateway.ask("tools/call", &json!({"name": "run_tool_batch", "arguments": calls}));
+    answer(&mut gateway, "no");
+    // The batch goes on, as the last call only reads.
+    let second = gateway.message();
+    assert_eq!(second["method"], "elicitation/create", "{second}");
+    let cancelled = gateway.message();
+    assert_eq!(cancelled["method"], "notifications/cancelled", "{cancelled}");
+    assert_eq!(cancelled["params"]["requestId"], second["id"]);
+}
+
+#[test]
 fn a_denied_call_is_never_asked_about() {
     let (mut gateway, _) = index(&asking(), "[permissions]\n\"one/*\" = \"deny\"\n");
     let reply = batch(&mut gateway, &json!({"calls": [call("one__echo", &json!({}))]}));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::budget::{self, SizeRequest};
 use crate::hub::batch::{FinishedCall, RunningBatch, SkippedCall};
-use crate::permission::decision::Decision;
+use crate::permission::decision::{Decider, Decision};
 use crate::results::StoredPart;
 
 // Size in bytes of the JSON around the text of a result.
@@ -74,7 +74,8 @@ fn entry(batch: &RunningBatch, place: usize) -> ReplyEntry<'_> {
         }
         Some(SkippedCall::Refused) => (ReplyStatus::Permission, refusal(batch, place)),
         Some(SkippedCall::AfterRefusal(before)) => {
-            let note = format!("not made, as call {} of the batch was refused", before + 1);
+            let what = if batch.is_unanswered(before) { "had no answer" } else { "was refused" };
+            let note = format!("not made, as call {} of the batch {what}", before + 1);
             (ReplyStatus::Permission, note)
         }
         Some(SkippedCall::AfterError(before)) => {
@@ -85,6 +86,13 @@ fn entry(batch: &RunningBatch, place: usize) -> ReplyEntry<'_> {
         }
     };
     ReplyEntry { name, status, parts: &[], note: Some(note) }
+}
+
+impl RunningBatch {
+    fn is_unanswered(&self, place: usize) -> bool {
+        let call = self.planned.calls[place].call.as_ref();
+        call.is_ok_and(|call| call.decision == Decision::Refused(Decider::NoAnswer))
+    }
 }
 
 fn refusal(batch: &RunningBatch, place: usize) -> String {

@@ -6,7 +6,7 @@
 //! Calls that were already made are not made again. Calls whose servers asked for input continue
 //! with the answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,12 +124,13 @@ impl RunningBatch {
         mode: &IndexMode,
         client: &BatchClient<'_>,
     ) -> DriveEnd {
-        let mut asking = JoinSet::new();
+        let (mut asking, mut open) = (JoinSet::new(), BTreeMap::new());
         if client.channel == AskChannel::Elicitation {
             for place in self.plan.asked() {
                 let Some(question) = self.planned.question(place) else { continue };
                 let relay = Arc::clone(relay);
-                asking.spawn(async move { (place, ask_person(relay, question).await) });
+                let asked = async move { (place, ask_person(relay, question).await) };
+                open.insert(place, asking.spawn(asked));
             }
         }
         loop {
@@ -150,6 +151,11 @@ impl RunningBatch {
                 Some(answered) = asking.join_next() => {
                     if let Ok((place, answer)) = answered {
                         self.answered(relay, mode, place, answer).await;
+                        // After a refusal, questions about later calls are taken back.
+                        let asked = self.plan.asked();
+                        for (_, question) in open.extract_if(.., |place, _| !asked.contains(place)) {
+                            question.abort();
+                        }
                     }
                 }
                 () = relay.client.until_ended(client.id) => {
@@ -273,8 +279,8 @@ async fn ask_person(relay: Arc<Relay>, parameters: Value) -> UserAnswer {
         request.to_string()
     };
     let Some(answer) = relay.client.put_question(compose).await else {
-        // The client is gone, so the call is refused.
-        return UserAnswer::No;
+        // The client is gone.
+        return UserAnswer::Missing;
     };
     let answer: Value = serde_json::from_str(answer.text()).unwrap_or_default();
     UserAnswer::of_result(&answer["result"])

@@ -24,6 +24,7 @@ mod decision {
                 ("allowed by person", "allowed earlier")
             }
             (_, Verdict::Ask, UserAnswer::No) => ("refused by person", "asked"),
+            (_, Verdict::Ask, UserAnswer::Missing) => ("refused: no answer", "asked"),
         }
     }
 
@@ -36,7 +37,9 @@ mod decision {
             Decision::Refused(Decider::Rules(_)) => "refused by rules",
             Decision::Refused(Decider::Person(_)) => "refused by person",
             Decision::Refused(Decider::NobodyToAsk) => "refused: nobody",
-            Decision::Allowed(Decider::NobodyToAsk) | Decision::Refused(Decider::Conversation) => {
+            Decision::Refused(Decider::NoAnswer) => "refused: no answer",
+            Decision::Allowed(Decider::NobodyToAsk | Decider::NoAnswer)
+            | Decision::Refused(Decider::Conversation) => {
                 panic!("{decision:?} makes no sense")
             }
         }
@@ -49,7 +52,7 @@ mod decision {
             for risk in Risk::ALL {
                 for verdict in Verdict::ALL {
                     for by_rule in [false, true] {
-                        for answer in UserAnswer::ALL {
+                        for answer in UserAnswer::ALL.into_iter().chain([UserAnswer::Missing]) {
                             check_row(client, risk, verdict, by_rule, answer);
                             rows += 1;
                         }
@@ -57,7 +60,7 @@ mod decision {
                 }
             }
         }
-        assert_eq!(rows, 288);
+        assert_eq!(rows, 360);
     }
 
     fn check_row(client: Client, risk: Risk, verdict: Verdict, by_rule: bool, answer: UserAnswer) {
@@ -190,13 +193,18 @@ mod question {
     }
 
     #[test]
-    fn what_does_not_clearly_allow_is_a_no() {
+    fn a_refusal_is_what_a_person_says() {
         for answer in UserAnswer::ALL {
             let result = json!({"action": "accept", "content": {"answer": answer.as_str()}});
             assert_eq!(UserAnswer::of_result(&result), answer);
-            for action in ["decline", "cancel", "", "Accept"] {
+            for (action, expected) in [
+                ("decline", UserAnswer::No),
+                ("cancel", UserAnswer::Missing),
+                ("", UserAnswer::Missing),
+                ("Accept", UserAnswer::Missing),
+            ] {
                 let result = json!({"action": action, "content": {"answer": answer.as_str()}});
-                assert_eq!(UserAnswer::of_result(&result), UserAnswer::No);
+                assert_eq!(UserAnswer::of_result(&result), expected);
             }
         }
         for odd in [
@@ -206,7 +214,7 @@ mod question {
         "content": {"answer": "yes"}}),
             json!({"action": "accept", "content": ["allow once"]}),
         ] {
-            assert_eq!(UserAnswer::of_result(&odd), UserAnswer::No, "{odd}");
+            assert_eq!(UserAnswer::of_result(&odd), UserAnswer::Missing, "{odd}");
         }
     }
 
@@ -259,6 +267,7 @@ mod log_line {
             (Decision::of_answer(UserAnswer::No), json!(["refused", "person", "no"])),
             (Decision::Allowed(Decider::Conversation), json!(["allowed", "person, earlier", null])),
             (Decision::Refused(Decider::NobodyToAsk), json!(["refused", "nobody to ask", null])),
+            (Decision::of_answer(UserAnswer::Missing), json!(["refused", "no answer", null])),
             (Decision::Ask, json!(["asked", null, null])),
         ];
         for (decision, expected) in table {
