@@ -75,9 +75,9 @@ fn result(relay: &Relay, (id, method): (&str, &str), params: &str) -> Result<Str
         "server/discover" => {
             discover(&serde_json::to_value(capabilities()).unwrap_or_default(), INSTRUCTIONS)
         }
-        "tools/list" => listing(shelf, ListKind::Tools),
-        "resources/list" => listing(shelf, ListKind::Resources),
-        "resources/templates/list" => listing(shelf, ListKind::Templates),
+        "tools/list" => listing(shelf, &params, ListKind::Tools)?,
+        "resources/list" => listing(shelf, &params, ListKind::Resources)?,
+        "resources/templates/list" => listing(shelf, &params, ListKind::Templates)?,
         "tools/call" => call(relay, id, &params)?,
         "resources/read" => read(shelf, &params)?,
         _ => "{}".to_owned(),
@@ -128,8 +128,18 @@ pub(crate) fn info() -> Implementation {
     Implementation::new("ctxfs", env!("CARGO_PKG_VERSION"))
 }
 
-fn listing(shelf: &LazyShelf, kind: ListKind) -> String {
-    format!("{{\"{}\":[{}]}}", kind.member(), rows(shelf, kind).join(","))
+fn listing(shelf: &LazyShelf, params: &Value, kind: ListKind) -> Result<String, RpcError> {
+    check_cursor(params)?;
+    Ok(format!("{{\"{}\":[{}]}}", kind.member(), rows(shelf, kind).join(",")))
+}
+
+/// Refuses a request for a further page of a list of the gateway, which has one page.
+pub(crate) fn check_cursor(params: &Value) -> Result<(), RpcError> {
+    match &params["cursor"] {
+        Value::Null => Ok(()),
+        Value::String(cursor) if cursor.is_empty() => Ok(()),
+        _ => Err(RpcError::new(INVALID_PARAMS, "the cursor is of no page: the list has one page")),
+    }
 }
 
 pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {

@@ -41,6 +41,7 @@ pub(crate) async fn answer(
     let params: Value = serde_json::from_str(raw)
         .map_err(|error| RpcError::new(INVALID_PARAMS, format!("`params`: {error}")))?;
     if let Some(kind) = CatalogKind::of_method(method) {
+        own::check_cursor(&params)?;
         let result = listed(relay, hub, kind).await;
         return Ok(own::for_client(&params, result, true));
     }

@@ -27,6 +27,10 @@ fn without_a_server_there_are_the_context_tools() {
         "no model is configured"
     );
     assert_eq!(tools[1]["inputSchema"]["required"], json!(["ref"]));
+    for list in ["tools/list", "resources/list", "resources/templates/list"] {
+        let refused = gateway.request(list, &json!({"cursor": "x"}));
+        assert_eq!(refused["error"]["code"], -32602, "{list}");
+    }
     assert_eq!(gateway.request("nothing/here", &json!({}))["error"]["code"], -32601);
     let unknown = gateway.request("tools/call", &json!({"name": "echo", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602);
