@@ -50,8 +50,8 @@ pub struct Servers {
     pub flaws: Vec<Flaw>,
 }
 
-/// A server from the file, with variables substituted and all values checked. `name` contains no
-/// `/`. `timeout` is the longest time that a call may go without progress. If `prefix` is `None`,
+/// A server from the file, with variables substituted and all values checked. No name
+/// begins like another one and a `/`. `timeout` is the longest time that a call may go without progress. If `prefix` is `None`,
 /// the server's name is the prefix; an empty `prefix` means no prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the file")]
@@ -146,6 +146,21 @@ fn read_all(reader: &mut ValueReader<'_>, all: &ast::Object<'_>) -> Vec<Server> 
             );
             continue;
         }
+        let begins_like = |one: &str, other: &str| {
+            one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let alike = servers
+            .iter()
+            .find(|server| begins_like(name, &server.name) || begins_like(&server.name, name));
+        if let Some(other) = alike {
+            // `a/b/c` would be a tool of either.
+            let what = format!(
+                "cannot be told from `{}` in rules for SERVER/TOOL: rename one of them",
+                visible::escaped(&other.name, 100)
+            );
+            reader.flaw(Severity::Error, property.range.start, &[SERVERS, name], &what);
+            continue;
+        }
         servers.extend(read_server(reader, name, property));
     }
     servers
@@ -182,8 +197,8 @@ fn read_server(
     property: &ObjectProp<'_>,
 ) -> Option<Server> {
     let (at, place) = (property.range.start, [SERVERS, name]);
-    if name.is_empty() || name.contains('/') || name.chars().any(visible::is_hidden) {
-        let what = "cannot be a name: it is empty, or holds `/` or hidden characters";
+    if name.is_empty() || name.chars().any(visible::is_hidden) {
+        let what = "cannot be a name: it is empty, or holds hidden characters";
         reader.flaw(Severity::Error, at, &[SERVERS, &visible::escaped(name, 100)], what);
         return None;
     }

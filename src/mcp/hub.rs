@@ -31,7 +31,7 @@ use crate::hub::catalog::{Catalog, CatalogKind, Rows};
 use crate::index::Index;
 use crate::options::{IndexOptions, Offer};
 use crate::permission::decision::SessionAllowances;
-use crate::tool_name::{ServerTool, ToolNames};
+use crate::tool_name::{ServerPrefixes, ServerTool, ToolNames};
 
 // Maximum number of server questions that wait until the client is ready.
 const MAX_EARLY: usize = 16;
@@ -168,7 +168,10 @@ impl Hub {
         }
         let reserved =
             if is_tool { [&context::NAMES[..], &INDEX_TOOLS].concat() } else { Vec::new() };
-        let made = Arc::new(ToolNames::new(named, &reserved));
+        let configured = self.servers.iter();
+        let configured = configured.map(|server| (&*server.name, &server.offer.naming));
+        let prefixes = ServerPrefixes::of(configured);
+        let made = Arc::new(ToolNames::new(named, &reserved, &prefixes));
         let mut names = self.names.lock();
         if names.version == version {
             *names.of(kind) = Some(Arc::clone(&made));

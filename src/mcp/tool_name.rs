@@ -15,8 +15,8 @@ pub const MAX_BYTES: usize = 64;
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
 /// A tool, identified by its server and the server's own name of the tool. The display form is
-/// `server/tool`, as in rules and limits. It is unambiguous, because a server's configured name
-/// contains no `/`.
+/// `server/tool`, as in rules and limits. It is unambiguous, because no configured name begins like
+/// another one and a `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ServerTool {
@@ -65,6 +65,32 @@ impl Naming {
     }
 }
 
+/// The prefixes of the configured servers, also of those that are not there yet. The longest prefix
+/// of a name tells whose name it is.
+#[derive(Debug, Clone, Default)]
+pub struct ServerPrefixes(Vec<(String, String)>);
+
+impl ServerPrefixes {
+    /// Returns the prefixes of servers with these names and naming rules.
+    pub fn of<'a>(servers: impl IntoIterator<Item = (&'a str, &'a Naming)>) -> Self {
+        let prefix = |(server, naming): (&str, &Naming)| match naming {
+            Naming::Prefixed(prefix) => {
+                Some((format!("{}__", prefix.to_lowercase()), server.to_owned()))
+            }
+            Naming::AsIs | Naming::Bare => None,
+        };
+        Self(servers.into_iter().filter_map(prefix).collect())
+    }
+
+    fn is_of_other(&self, name: &str, server: &str) -> bool {
+        let name = name.to_lowercase();
+        let of_name = || self.0.iter().filter(|(prefix, _)| name.starts_with(prefix));
+        let longest = of_name().map(|(prefix, _)| prefix.len()).max();
+        let mut owners = of_name().filter(|(prefix, _)| Some(prefix.len()) == longest);
+        longest.is_some() && !owners.any(|(_, owner)| owner == server)
+    }
+}
+
 /// The offered names of all tools, in both directions. Names depend only on the set of tools. They
 /// are unique even if case is ignored, except under [`Naming::AsIs`]. `by_name` maps each offered
 /// name to its tool.
@@ -77,8 +103,12 @@ pub struct ToolNames {
 
 impl ToolNames {
     /// Assigns names to `tools`. The names in `ours` are reserved for the gateway's own tools,
-    /// regardless of case.
-    pub fn new(tools: impl IntoIterator<Item = (ServerTool, Naming)>, ours: &[&str]) -> Self {
+    /// regardless of case. No tool gets a name with the prefix of another server.
+    pub fn new(
+        tools: impl IntoIterator<Item = (ServerTool, Naming)>,
+        ours: &[&str],
+        prefixes: &ServerPrefixes,
+    ) -> Self {
         let tools: BTreeMap<ServerTool, Naming> = tools.into_iter().collect();
         let mut left: Vec<(ServerTool, Naming)> = tools.into_iter().collect();
         let mut taken: BTreeSet<String> = ours.iter().map(|name| name.to_lowercase()).collect();
@@ -88,7 +118,7 @@ impl ToolNames {
             if left.is_empty() {
                 break;
             }
-            left = names.give(left, round, &mut taken);
+            left = names.give(left, round, &mut taken, prefixes);
         }
         names
     }
@@ -108,9 +138,10 @@ impl ToolNames {
         tools: Vec<(ServerTool, Naming)>,
         round: usize,
         taken: &mut BTreeSet<String>,
+        prefixes: &ServerPrefixes,
     ) -> Vec<(ServerTool, Naming)> {
         let offers: Vec<_> =
-            tools.iter().map(|(tool, naming)| offer(tool, naming, round)).collect();
+            tools.iter().map(|(tool, naming)| offer(tool, naming, round, prefixes)).collect();
         let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
         for ((_, naming), offer) in tools.iter().zip(&offers) {
             if let Some(name) = offer {
@@ -134,12 +165,22 @@ impl ToolNames {
     }
 }
 
-fn offer(tool: &ServerTool, naming: &Naming, round: usize) -> Option<String> {
+fn offer(
+    tool: &ServerTool,
+    naming: &Naming,
+    round: usize,
+    prefixes: &ServerPrefixes,
+) -> Option<String> {
     let wish = naming.wish(&tool.tool);
-    match round {
-        0 => naming.takes(&wish).then_some(wish),
-        _ => Some(hashed(&wish, tool, round)),
+    let is_own =
+        |name: &String| matches!(naming, Naming::AsIs) || !prefixes.is_of_other(name, &tool.server);
+    if round == 0 {
+        return Some(wish).filter(|wish| naming.takes(wish) && is_own(wish));
     }
+    // Without `__` in the tool's part, a name has no longer prefix.
+    let plain = naming.wish(&tool.tool.replace("__", "_"));
+    let mut names = [wish, plain].into_iter().map(|wish| hashed(&wish, tool, round));
+    Some(names.find(is_own).unwrap_or_else(|| hashed("tool", tool, round)))
 }
 
 fn hashed(wish: &str, tool: &ServerTool, round: usize) -> String {

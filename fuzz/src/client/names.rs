@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use ctxfs_mcp::index;
 use ctxfs_mcp::index::{Call, Index, OVERVIEW_BYTES, Resolved, Tool, calls_of};
 use ctxfs_mcp::permission::Risk;
-use ctxfs_mcp::tool_name::{Naming, ServerTool, ToolNames, fits};
+use ctxfs_mcp::tool_name::{Naming, ServerPrefixes, ServerTool, ToolNames, fits};
 
 const SERVERS: [&str; 3] = ["a", "A", "a__b"];
 const OURS: [&str; 2] = ["context_read", "run_tool_batch"];
@@ -30,7 +30,7 @@ pub(super) fn names(stream: &[u8]) {
         .map(|(line, server)| ServerTool { server: (*server).to_owned(), tool: line.clone() })
         .collect();
     let named = true_names.iter().map(|name| (name.clone(), naming(&name.server)));
-    let names = ToolNames::new(named, &OURS);
+    let names = ToolNames::new(named, &OURS, &ServerPrefixes::default());
     let mut seen = BTreeSet::new();
     let mut tools = Vec::new();
     for true_name in &true_names {

@@ -165,14 +165,31 @@ mod config {
     #[test]
     fn names_of_servers_are_checked() {
         let found = errors(
-            r#"{"mcpServers": {"a/b": {"command": "x"}, "": {"command": "x"},
+            r#"{"mcpServers": {"a\u0000b": {"command": "x"}, "": {"command": "x"},
         "x\u202ey": {"command": "x"}, "s": {"command": "x"}, "s": {"command": "y"}, "t": 3}}"#,
         );
-        assert!(found[0].starts_with("mcp.json:1: `mcpServers.a/b` cannot be a name"));
+        assert!(
+            found[0].starts_with("mcp.json:1: `mcpServers.a\\u{0}b` cannot be a name"),
+            "{found:?}"
+        );
         assert!(found[1].starts_with("mcp.json:1: `mcpServers.` cannot be a name"));
         assert!(found[2].starts_with("mcp.json:2: `mcpServers.x\\u{202e}y` cannot be a name"));
         assert!(found[3].starts_with("mcp.json:2: `mcpServers.s` is there twice"));
         assert!(found[4].starts_with("mcp.json:2: `mcpServers.t` must be an object"));
+    }
+
+    #[test]
+    fn a_name_may_be_one_of_the_registry_unless_rules_could_not_tell_it_from_another() {
+        let text = |names: &[&str]| {
+            let server = |name: &&str| format!("{name:?}: {{\"command\": \"x\"}}");
+            let servers: Vec<String> = names.iter().map(server).collect();
+            format!("{{\"mcpServers\": {{{}}}}}", servers.join(", "))
+        };
+        assert!(errors(&text(&["com.github/github", "com.github/git", "github"])).is_empty());
+        for names in [["com.github", "com.github/github"], ["a/b/c", "a/b"]] {
+            let found = errors(&text(&names));
+            assert!(found[0].contains("cannot be told from"), "{found:?}");
+        }
     }
 
     #[test]
