@@ -87,7 +87,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
-    let shelf = Arc::new(LazyShelf::new(shelf));
+    let shelf = Arc::new(LazyShelf::new(shelf, gateway.options.context_tools));
     let written = runtime.block_on(stdio::serve(&gateway, &shelf));
     // A read of standard input cannot be interrupted.
     runtime.shutdown_background();
@@ -116,7 +116,7 @@ pub fn serve_http(
 pub fn survey(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<Survey> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
-    let shelf = Arc::new(LazyShelf::new(shelf));
+    let shelf = Arc::new(LazyShelf::new(shelf, gateway.options.context_tools));
     let surveyed = runtime.block_on(GatewaySession::survey(&gateway, &shelf));
     runtime.shutdown_background();
     shelf.finish();

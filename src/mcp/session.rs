@@ -28,7 +28,7 @@ use crate::upstream::Upstream;
 const ENDING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Gateway {
-    options: GatewayOptions,
+    pub(crate) options: GatewayOptions,
     guard: Arc<Guard>,
     log: ServerLog,
     shared: SharedServers,

@@ -67,6 +67,8 @@ pub struct GatewayConversation {
 pub(crate) struct LazyShelf {
     /// Provides the limits and the conversation, which are available without the store.
     pub(crate) source: Arc<dyn Shelf>,
+    /// True if the gateway offers the context tools, so that stand-ins may name them.
+    pub(crate) has_tools: bool,
     open: Mutex<Option<GatewayConversation>>,
     uncounted: Mutex<UnsavedCounts>,
 }
@@ -80,8 +82,8 @@ struct UnsavedCounts {
 }
 
 impl LazyShelf {
-    pub(crate) fn new(source: Arc<dyn Shelf>) -> Self {
-        Self { source, open: Mutex::new(None), uncounted: Mutex::default() }
+    pub(crate) fn new(source: Arc<dyn Shelf>, has_tools: bool) -> Self {
+        Self { source, has_tools, open: Mutex::new(None), uncounted: Mutex::default() }
     }
 
     pub(crate) fn open(&self) -> Result<GatewayConversation, String> {

@@ -128,7 +128,8 @@ impl HttpSessions {
         owner: TokenIndex,
         is_shared: bool,
     ) -> Result<Arc<HttpSession>, HttpRefusal> {
-        let shelf = Arc::new(LazyShelf::new(shelf));
+        let has_tools = self.gateway.options.context_tools;
+        let shelf = Arc::new(LazyShelf::new(shelf, has_tools));
         HttpSession::begin(&self.gateway, shelf, owner, is_shared).map_err(|error| {
             let text = format!("the session cannot begin: {error}");
             HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -27,8 +27,9 @@ use ctxfs_core::model::{Component, Counts, IndexCounts};
 // Instructions that come before the index.
 const WORDS: &str = "The tools of several servers are called through two: get_tool_details tells \
     what a tool takes, run_tool_batch calls one or several. Results are stored whole; long ones are \
-    shown as a stand-in with a reference (ctx://...) that context_read and context_grep take";
-const ABOUT_REFERENCES: &str = ", and that {\"$ctx\": REF} puts into the arguments of another call";
+    shown as a stand-in with a reference (ctx://...)";
+const ABOUT_TOOLS: &str = " that context_read and context_grep take";
+const ABOUT_REFERENCES: &str = " that {\"$ctx\": REF} puts into the arguments of another call";
 const HEADING: &str = ".\n\nTools:\n";
 const ABOUT_DETAILS: &str = "Describe tools: their arguments, as JSON Schema, and risks. `names` are \
     names or patterns (github__*); without any, all tools are listed. There are:\n";
@@ -86,12 +87,12 @@ fn at_start(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
 }
 
 fn count(relay: &Relay, index: &Arc<Index>) {
-    let (shelf, index, references) =
-        (Arc::clone(&relay.shelf), Arc::clone(index), relay.references);
+    let (shelf, index) = (Arc::clone(&relay.shelf), Arc::clone(index));
+    let offered = (relay.context_tools, relay.references);
     tokio::task::spawn_blocking(move || {
         let schemas = index.tools.values().map(|tool| tool_tokens(&tool.listed)).sum();
-        let instructions = instructions_of(&index, references, "");
-        let tokens = index_tokens(&rows_of(&index, references), &instructions);
+        let instructions = instructions_of(&index, offered, "");
+        let tokens = index_tokens(&rows_of(&index, offered.1), &instructions);
         let index = IndexCounts { times: 1, tokens, schemas };
         shelf.count(String::new(), &Counts { index, ..Counts::default() });
     });
@@ -145,14 +146,21 @@ pub(crate) fn instructions(
     mode: &IndexMode,
     of_servers: &[String],
 ) -> String {
-    instructions_of(&at_start(relay, hub, mode), relay.references, &of_servers.join("\n\n"))
+    let offered = (relay.context_tools, relay.references);
+    instructions_of(&at_start(relay, hub, mode), offered, &of_servers.join("\n\n"))
 }
 
 /// Returns the instructions: the index first, then as much of the servers' own instructions as
 /// fits.
-pub(crate) fn instructions_of(index: &Index, references: bool, of_servers: &str) -> String {
+pub(crate) fn instructions_of(
+    index: &Index,
+    (tools, references): (bool, bool),
+    of_servers: &str,
+) -> String {
+    let about_tools = if tools { ABOUT_TOOLS } else { "" };
     let about_references = if references { ABOUT_REFERENCES } else { "" };
-    let words = format!("{WORDS}{about_references}{HEADING}");
+    let and = if tools && references { ", and" } else { "" };
+    let words = format!("{WORDS}{about_tools}{and}{about_references}{HEADING}");
     let room = OVERVIEW_BYTES - words.len() - of_servers.len().min(MIN_INSTRUCTIONS + 2);
     let mut text = format!("{words}{}", index::overview(index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
@@ -228,12 +236,9 @@ fn whole_index(relay: &Relay, index: &Index) -> String {
     }
     let uri = format!("ctx://{}/catalog/index.json", relay.shelf.source.conversation());
     let end = text[..text.floor_char_boundary(most)].rfind('\n').unwrap_or(0);
-    let shown = format!(
-        "{}\n[ctxfs] {} of {} bytes; all: {uri} (context_read, context_grep)",
-        &text[..end],
-        end,
-        text.len()
-    );
+    let tools = if relay.context_tools { " (context_read, context_grep)" } else { "" };
+    let shown =
+        format!("{}\n[ctxfs] {} of {} bytes; all: {uri}{tools}", &text[..end], end, text.len());
     let link = json!({
         "type": "resource_link", "uri": location::uri(&uri), "name": "index.json", "mimeType": "application/json",
         "size": text.len(),
@@ -286,7 +291,8 @@ mod tests {
 
     #[test]
     fn the_words_leave_room_for_the_index() {
-        let words = WORDS.len() + ABOUT_REFERENCES.len() + HEADING.len();
+        let more = ABOUT_TOOLS.len() + ", and".len() + ABOUT_REFERENCES.len();
+        let words = WORDS.len() + more + HEADING.len();
         assert!(words < 700 && ABOUT_DETAILS.len() < 300);
     }
 }

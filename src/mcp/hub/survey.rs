@@ -108,7 +108,8 @@ fn weigh(relay: &Relay, hub: &Hub, flaws: Vec<Vec<String>>) -> Survey {
     let offers = servers.iter().filter_map(|server| server.offer.as_ref());
     let schema_tokens = offers.map(|offer| offer.schema_tokens).sum();
     let rows = index_tools::rows_of(&index, relay.references);
-    let instructions = index_tools::instructions_of(&index, relay.references, "");
+    let offered = (relay.context_tools, relay.references);
+    let instructions = index_tools::instructions_of(&index, offered, "");
     Survey { schema_tokens, index_tokens: index_tools::index_tokens(&rows, &instructions), servers }
 }
 

@@ -37,13 +37,14 @@ pub(crate) struct StoredStandIn {
 /// call.
 pub(crate) struct PartStore<'a> {
     open: GatewayConversation,
+    has_tools: bool,
     pub(crate) call: &'a ToolCall,
     failed: bool,
 }
 
 impl<'a> PartStore<'a> {
     pub(crate) fn new(shelf: &LazyShelf, call: &'a ToolCall, failed: bool) -> Result<Self, String> {
-        Ok(Self { open: shelf.open()?, call, failed })
+        Ok(Self { open: shelf.open()?, has_tools: shelf.has_tools, call, failed })
     }
 
     /// Stores a part. Returns `None` if the part is kept in the result, because it is already a
@@ -138,7 +139,8 @@ impl<'a> PartStore<'a> {
 
     fn brief(&self, stored: &StoredOutput, hint: &str) -> String {
         let file = stored.place().file();
-        let how = if self.open.mounted { "" } else { " (read it with the tool context_read)" };
+        let is_named = !self.open.mounted && self.has_tools;
+        let how = if is_named { " (read it with the tool context_read)" } else { "" };
         format!("[ctxfs] Stored whole, not shown here: {file}{how}\n{hint}")
     }
 
@@ -156,8 +158,9 @@ impl<'a> PartStore<'a> {
         let StandIn::Replaced(text) = stored.stand_in(&self.open.engine, &request)? else {
             return Ok(None);
         };
-        let names_paths = self.open.mounted || self.open.form != Form::Summary;
-        Ok(Some(if names_paths { text } else { with_how(&text) }))
+        let is_read_by_tools = self.has_tools && !self.open.mounted;
+        let names_tools = is_read_by_tools && self.open.form == Form::Summary;
+        Ok(Some(if names_tools { with_how(&text) } else { text }))
     }
 }
 

@@ -55,8 +55,10 @@ fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
 fn treated_answer(outcome: &str, limits: Limits, keeps: bool) -> (String, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("store/context/c7/artifacts/tool");
-    let shelf =
-        LazyShelf::new(Arc::new(TestShelf { dir, id: Component::new("c7").unwrap(), limits }));
+    let shelf = LazyShelf::new(
+        Arc::new(TestShelf { dir, id: Component::new("c7").unwrap(), limits }),
+        true,
+    );
     let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,{outcome}}}"#));
     let envelope = Envelope::of(&message).unwrap();
     let error = RawObject::of(message.text()).unwrap().get("error");
@@ -270,7 +272,7 @@ fn a_stand_in_is_not_stored_again() {
     // The limit is smaller than the stand-in itself.
     let limits = Limits { max_inline_chars: 1000, ..Limits::default() };
     let shelf = TestShelf { dir, id, limits };
-    let lazy = LazyShelf::new(Arc::new(shelf));
+    let lazy = LazyShelf::new(Arc::new(shelf), true);
     let of = |text: &str, call: &str| {
         let result = json!({"content": [{"type": "text", "text": text}]});
         let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":5,"result":{result}}}"#));

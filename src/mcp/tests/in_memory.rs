@@ -88,7 +88,7 @@ impl InMemoryGateway {
                 Some(IndexMode::new(*index, [7; 32])),
             )),
         };
-        let shelf = Arc::new(LazyShelf::new(shelf));
+        let shelf = Arc::new(LazyShelf::new(shelf, true));
         let client = ClientSession::new(client, None, [7; 32]);
         let upstreams = vec![Arc::clone(&upstream)];
         let relay = Arc::new(Relay::new(shelf, upstreams, &options(), hub, client));

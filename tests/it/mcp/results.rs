@@ -267,3 +267,19 @@ fn an_output_is_the_same_artifact_as_by_put() {
     };
     assert_eq!(record(&store), record(&other));
 }
+
+#[test]
+fn without_context_tools_nothing_names_them() {
+    let mut gateway = Gateway::with(&["--no-context-tools"], &[]);
+    let texts = json!({"line": "some row\n", "counts": [9000, 9000, 9000, 9000]});
+    let result = gateway.call("text", &texts).to_string();
+    assert!(result.contains("Stored whole, not shown here"), "{result:.3000}");
+    assert!(!result.contains("context_"), "{result:.3000}");
+    let servers = [("one", json!({}))];
+    let options = ["--no-context-tools", "--tools", "index"];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &options, &servers);
+    let told = gateway.shake_hands("2025-11-25").to_string();
+    let listed = gateway.request("tools/list", &json!({})).to_string();
+    assert!(told.contains("one__*") && listed.contains("one__*"), "{told} {listed}");
+    assert!(!told.contains("context_") && !listed.contains("context_read"), "{told} {listed}");
+}
