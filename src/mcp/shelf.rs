@@ -88,7 +88,8 @@ impl LazyShelf {
 
     pub(crate) fn open(&self) -> Result<GatewayConversation, String> {
         let mut open = self.open.lock();
-        if let Some(open) = &*open {
+        // A conversation that was removed is created again.
+        if let Some(open) = open.as_ref().filter(|open| open.conversation.path().is_dir()) {
             return Ok(open.clone());
         }
         let opened = self.source.open()?;

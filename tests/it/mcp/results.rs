@@ -269,6 +269,22 @@ fn an_output_is_the_same_artifact_as_by_put() {
 }
 
 #[test]
+fn a_conversation_that_was_removed_is_made_again() {
+    let mut gateway = Gateway::new();
+    let long = json!({"line": "some row\n", "counts": [9000]});
+    // A result of this length is read from a file of the store.
+    let longer = json!({"line": "some row\n", "counts": [300_000]});
+    for (number, gone) in ["context/c7", "context", "", "context/c7"].iter().enumerate() {
+        let id = format!("n{number}");
+        let result = gateway.call_as(&id, "text", if number % 2 == 0 { &longer } else { &long });
+        assert!(text(&result, 0).contains("The complete output is stored"), "{result:.500}");
+        let listed = text(&gateway.call("context_list", &json!({})), 0).to_owned();
+        assert!(listed.contains(&id), "{listed}");
+        std::fs::remove_dir_all(gateway.store.path().join(gone)).unwrap();
+    }
+}
+
+#[test]
 fn without_context_tools_nothing_names_them() {
     let mut gateway = Gateway::with(&["--no-context-tools"], &[]);
     let texts = json!({"line": "some row\n", "counts": [9000, 9000, 9000, 9000]});
