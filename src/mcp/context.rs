@@ -17,7 +17,7 @@ use crate::context::extraction::QuestionMonitor;
 use crate::context::location::Location;
 use crate::shelf::GatewayConversation;
 use ctxfs_core::materialize::{Checkpoints, PlainText, SNIFFED, reading};
-use ctxfs_core::model::{Content, ContextRef, Reading};
+use ctxfs_core::model::{Content, ContextRef, Limits, Reading};
 use ctxfs_view::context_ref;
 
 // Maximum number of artifacts listed as resources, newest first.
@@ -176,11 +176,23 @@ fn decoded(file: &dyn Content) -> io::Result<Option<Box<dyn Content + '_>>> {
 
 fn tail(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let place = Location::find(open, reference(arguments)?)?;
-    let view = match number(arguments, "lines")? {
-        None | Some(200) => "tail".to_owned(),
-        Some(lines) => format!("lines/-{lines}"),
-    };
-    text_result(open, &place.view(&view))
+    let mut lines = number(arguments, "lines")?.unwrap_or(Limits::TAIL_LINES);
+    let (most, mut notice) = (most_bytes(open), String::new());
+    loop {
+        let view = match lines {
+            Limits::TAIL_LINES => "tail".to_owned(),
+            lines => format!("lines/-{lines}"),
+        };
+        let file = place.view(&view).open()?;
+        let room = most.saturating_sub(notice.len() as u64);
+        if file.len() <= room || lines <= 1 {
+            let text = shown(&file, room).map_err(|error| error.to_string())?;
+            return Ok(text_block(&(notice + &text)));
+        }
+        // Fewer lines, so that the last ones are shown.
+        lines = (lines.min(room) * room / file.len()).min(lines - 1).max(1);
+        notice = format!("# the last {lines} lines follow, in {most} bytes\n");
+    }
 }
 
 fn grep(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
@@ -189,7 +201,27 @@ fn grep(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> 
         Some(reference) => Location::find(open, reference)?.view(&format!("grep/{query}")),
         None => Location::at(open, &format!(".grep/{query}")),
     };
-    text_result(open, &place)
+    let (file, most) = (place.open()?, most_bytes(open));
+    if file.len() <= most {
+        return text_result(open, &place);
+    }
+    let text = TextRange::read(&file, 0, most).map_err(|error| error.to_string())?.text;
+    // The first line tells of more lines than are shown here.
+    let (first, body) = match text.split_once('\n') {
+        Some((first, body)) if first.starts_with("# ") => (first, body),
+        _ => ("# too many lines match", &*text),
+    };
+    let found = first.split("; the first").next().unwrap_or(first);
+    let notice = |offset: usize| {
+        let name = place.name();
+        format!(
+            "{found}; the first follow, in {most} bytes. Go on: context_read of {name} from offset {offset}\n"
+        )
+    };
+    let room = (most as usize).saturating_sub(notice(text.len()).len()).min(body.len());
+    let end = body[..body.floor_char_boundary(room)].rfind('\n').map_or(0, |at| at + 1);
+    let offset = text.len() - body.len() + end;
+    Ok(text_block(&(notice(offset) + &body[..end])))
 }
 
 fn view(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
@@ -204,7 +236,11 @@ fn view(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> 
 
 fn text_result(open: &GatewayConversation, place: &Location<'_>) -> Result<Value, String> {
     let text = shown(&place.open()?, most_bytes(open)).map_err(|error| error.to_string())?;
-    Ok(json!({"content": [{"type": "text", "text": text}]}))
+    Ok(text_block(&text))
+}
+
+fn text_block(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
 }
 
 fn reference(arguments: &Value) -> Result<&str, String> {
@@ -365,13 +401,16 @@ fn end_of_last(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Returns the text of a view, truncated to `most` bytes. The last line of a truncated text states
-/// how many bytes are shown.
+/// Returns the text of a view in `most` bytes. The last line of a truncated text states how many
+/// bytes are shown.
 pub(crate) fn shown(file: &dyn Content, most: u64) -> io::Result<String> {
-    let slice = TextRange::read(file, 0, most)?;
-    let Some(next) = slice.next else { return Ok(slice.text) };
     let total = file.len();
-    Ok(format!("{}\n# cut: the first {next} of {total} bytes are shown\n", slice.text.trim_end()))
+    if total <= most {
+        return Ok(TextRange::read(file, 0, total)?.text);
+    }
+    let notice = |next| format!("\n# cut: the first {next} of {total} bytes are shown\n");
+    let slice = TextRange::read(file, 0, most.saturating_sub(notice(total).len() as u64))?;
+    Ok(slice.text.trim_end().to_owned() + &notice(slice.next.unwrap_or(total)))
 }
 
 #[cfg(test)]

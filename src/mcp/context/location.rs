@@ -137,7 +137,10 @@ fn inside<'r>(open: &GatewayConversation, reference: &'r str) -> Option<&'r str>
     }
     if reference.starts_with('/') {
         let root = open.engine.options.root.of(&id);
-        return reference.strip_prefix(&root)?.strip_prefix('/');
+        let below_root = reference.strip_prefix(&root).and_then(|rest| rest.strip_prefix('/'));
+        // The store may also be mounted elsewhere.
+        let name = format!("/{id}/");
+        return below_root.or_else(|| Some(reference.split_once(&name)?.1));
     }
     Some(below(reference).unwrap_or(reference))
 }

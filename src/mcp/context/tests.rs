@@ -43,6 +43,12 @@ mod text {
     fn what_is_cut_says_so() {
         let file: &[u8] = b"one two three";
         assert_eq!(shown(&file, 100).unwrap(), "one two three");
-        assert_eq!(shown(&file, 8).unwrap(), "one two\n# cut: the first 8 of 13 bytes are shown\n");
+        let long = "one two ".repeat(20);
+        let file: &[u8] = long.as_bytes();
+        let cut = shown(&file, 56).unwrap();
+        assert_eq!(cut, "one two one\n# cut: the first 11 of 160 bytes are shown\n");
+        for most in 50..160 {
+            assert!(shown(&file, most).unwrap().len() as u64 <= most);
+        }
     }
 }

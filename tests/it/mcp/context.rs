@@ -77,6 +77,52 @@ fn every_name_of_an_output_is_read() {
 }
 
 #[test]
+fn a_path_of_any_mount_is_read() {
+    let (_store, mut gateway) = with_outputs();
+    let path = "/home/me/ctx/c7/artifacts/tool/a1.txt";
+    let read = gateway.call("context_read", &json!({"ref": path, "lines": "7-7"}));
+    assert_eq!(text(&read, 0), "line 7\n");
+    let other = gateway.call("context_read", &json!({"ref": path.replace("c7", "c8")}));
+    assert_eq!(other["isError"], true);
+}
+
+#[test]
+fn a_long_answer_keeps_its_limit_and_says_where_to_go_on() {
+    let store = Arc::new(TestStore::new());
+    let rows: String = (1..=5000).map(|number| format!("row {number}\n")).collect();
+    store.put("c7", "a1", rows.as_bytes());
+    for most in [500, 2000] {
+        let limit = [("CTXFS_MAX_INLINE_BYTES", &*most.to_string())];
+        let mut gateway = Gateway::start(&store, &[], &[], &limit);
+        gateway.shake_hands("2025-11-25");
+        for lines in [json!(null), json!(3), json!(1000), json!(1_u64 << 60)] {
+            let tail = gateway.call("context_tail", &json!({"ref": "a1", "lines": lines}));
+            let tail = text(&tail, 0);
+            assert!(tail.len() <= most && tail.ends_with("row 5000\n"), "{lines}: {tail}");
+            let is_cut = tail.starts_with("# the last ");
+            assert!(is_cut || lines.as_u64().unwrap_or(200) * 10 < most as u64 + 200, "{tail}");
+            let told: Option<usize> = tail.split(' ').nth(3).and_then(|word| word.parse().ok());
+            assert!(!is_cut || told == Some(tail.lines().count() - 1), "{tail}");
+        }
+        for reference in [Some("a1"), None] {
+            let found = json!({"ref": reference, "pattern": "row 1"});
+            let found = gateway.call("context_grep", &found);
+            let found = text(&found, 0);
+            let (first, shown) = found.split_once('\n').unwrap();
+            assert!(found.len() <= most && first.contains("; the first follow, in "), "{found}");
+            let (before, offset) = first.rsplit_once(" from offset ").unwrap();
+            let name = before.split_once("context_read of ").unwrap().1;
+            let rest = json!({"ref": name, "offset": offset.parse::<u64>().unwrap()});
+            let rest = gateway.call("context_read", &rest);
+            let last = shown.lines().last().unwrap();
+            let next = text(&rest, 0).lines().next().unwrap();
+            let number = |line: &str| line.rsplit("row ").next().unwrap().parse::<u64>().unwrap();
+            assert!(number(next) > number(last), "{last} {next}");
+        }
+    }
+}
+
+#[test]
 fn a_whole_output_is_read_in_parts() {
     let (store, mut gateway) = with_outputs();
     let (mut at, mut all) = (json!(0), String::new());
