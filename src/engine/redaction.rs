@@ -30,12 +30,13 @@ impl Redaction {
             args,
             mime,
             directory,
+            uri,
             host: _,
             run: _,
             exit_code: _,
             duration_ms: _,
         } = provenance;
-        for text in [call, agent, agent_type, tool, server, args, mime, directory] {
+        for text in [call, agent, agent_type, tool, server, args, mime, directory, uri] {
             *text = text.take().map(|text| self.rules.mask_text(&text));
         }
     }

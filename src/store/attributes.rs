@@ -212,9 +212,8 @@ mod tests {
             exit_code: Some(-1),
             duration_ms: Some(1250),
             mime: Some("text/plain".into()),
-            host: None,
             directory: Some("/src/app".into()),
-            run: None,
+            ..Provenance::default()
         }
     }
 

@@ -32,6 +32,8 @@ struct Meta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u64>,
@@ -61,6 +63,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         server: provenance.server.as_deref(),
         args: provenance.args.as_deref(),
         directory: provenance.directory.as_deref(),
+        uri: provenance.uri.as_deref(),
         exit_code: provenance.exit_code,
         duration_ms: provenance.duration_ms,
         mime: provenance.mime.as_deref().unwrap_or(&subject.analysis.mime),

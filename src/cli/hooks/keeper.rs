@@ -229,10 +229,9 @@ impl<'a> OutputKeeper<'a> {
             args: result.args.map(|args| args.get().to_owned()),
             exit_code: result.exit_code,
             duration_ms: result.duration_ms,
-            mime: None,
             host: Some(self.host.name().to_owned()),
             directory: self.directory.clone(),
-            run: None,
+            ..Provenance::default()
         }
     }
 }

@@ -157,7 +157,8 @@ pub enum ArtifactState {
 /// command, `duration_ms` the duration of the call in milliseconds, and `mime` the MIME type of the
 /// output. `host` is the agent host that was running when ctxfs stored the output by itself, from a
 /// hook or from `ctxfs shell`. `directory` is the working directory of a command. `run` identifies
-/// the command and its directory: the runs of a command in a conversation have the same.
+/// the command and its directory: the runs of a command in a conversation have the same. `uri` is
+/// that of an embedded resource of MCP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Provenance {
@@ -185,6 +186,8 @@ pub struct Provenance {
     pub directory: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
 }
 
 impl Provenance {
@@ -214,6 +217,7 @@ impl Provenance {
         take(&mut self.mime, newer.mime.as_ref());
         take(&mut self.host, newer.host.as_ref());
         take(&mut self.directory, newer.directory.as_ref());
+        take(&mut self.uri, newer.uri.as_ref());
         take(&mut self.run, newer.run.as_ref());
     }
 }
@@ -282,6 +286,7 @@ struct RawRecord {
     host: Option<String>,
     directory: Option<String>,
     run: Option<String>,
+    uri: Option<String>,
     analysis: Option<Analysis>,
     view_sizes: Option<ViewSizes>,
     #[serde(default)]
@@ -309,7 +314,7 @@ impl TryFrom<RawRecord> for Record {
         let RawRecord { path, generation, size, modified, file, created, owner, .. } = raw;
         let RawRecord { analysis, view_sizes, once, removed, far, since, .. } = raw;
         let RawRecord { call, agent, agent_type, tool, server, args, .. } = raw;
-        let RawRecord { exit_code, duration_ms, mime, host, directory, run, .. } = raw;
+        let RawRecord { exit_code, duration_ms, mime, host, directory, run, uri, .. } = raw;
         Ok(Self {
             path,
             generation,
@@ -332,6 +337,7 @@ impl TryFrom<RawRecord> for Record {
                 host,
                 directory,
                 run,
+                uri,
             },
             analysis,
             view_sizes,

@@ -48,11 +48,8 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
         server: Some(said.clone()),
         args: Some(serde_json::json!({ "said": said }).to_string()),
         exit_code: Some(1),
-        duration_ms: None,
         mime: Some(said),
-        host: None,
-        directory: None,
-        run: None,
+        ..Provenance::default()
     };
     let size = bytes.len() as u64;
     let record = Record { path: path.to_text(), provenance, size, ..Record::default() };

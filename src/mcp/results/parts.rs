@@ -27,13 +27,15 @@ pub(crate) enum PartKind {
 
 /// A text, binary content or structured content of a result. `block` is the element of `content`
 /// that contains `value`. `bytes` and `chars` are the size of the decoded content. `text` is the
-/// decoded text, or `None` for other kinds and for a text on disk.
+/// decoded text, or `None` for other kinds and for a text on disk. `uri` is that of an embedded
+/// resource.
 pub(crate) struct ResultPart<'a> {
     pub(crate) kind: PartKind,
     pub(crate) block: &'a RawValue,
     pub(crate) value: &'a RawValue,
     pub(crate) is_plain_text: bool,
     pub(crate) mime: Option<String>,
+    pub(crate) uri: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) chars: u64,
     pub(crate) text: Option<Cow<'a, str>>,
@@ -86,7 +88,10 @@ pub(crate) fn part<'a>(
         _ => return Ok(None),
     };
     let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
-    ResultPart::of(message, (kind, value, mime), (block, is_plain_text)).map(Some)
+    let part = ResultPart::of(message, (kind, value, mime), (block, is_plain_text))?;
+    let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
+    let uri = inner.text("uri").filter(|_| !is_plain_text).map(String::from);
+    Ok(Some(ResultPart { uri, ..part }))
 }
 
 impl<'a> ResultPart<'a> {
@@ -97,9 +102,20 @@ impl<'a> ResultPart<'a> {
     ) -> io::Result<Self> {
         let hole = message.hole(value);
         let text = if kind == PartKind::Text && hole.is_none() { text(value) } else { None };
-        let (bytes, chars) = (0, 0);
-        let mut part =
-            Self { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole };
+        let (bytes, chars, uri) = (0, 0, None);
+        let mut part = Self {
+            kind,
+            block,
+            value,
+            is_plain_text,
+            mime,
+            uri,
+            bytes,
+            chars,
+            text,
+            message,
+            hole,
+        };
         part.measure()?;
         Ok(part)
     }
@@ -109,8 +125,8 @@ impl<'a> ResultPart<'a> {
         let bytes = hole.as_ref().map_or(value.get().len() as u64, |span| span.end - span.start);
         let kind = PartKind::Structured;
         let mime = Some("application/json".to_owned());
-        let (block, is_plain_text, chars, text) = (value, false, bytes, None);
-        Self { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole }
+        let (block, is_plain_text, chars, text, uri) = (value, false, bytes, None, None);
+        Self { kind, block, value, is_plain_text, mime, uri, bytes, chars, text, message, hole }
     }
 
     fn measure(&mut self) -> io::Result<()> {

@@ -13,6 +13,8 @@ use ctxfs_view::{Audience, Form, StandIn};
 
 // Texts above this size in bytes are never stand-ins.
 const STAND_IN: u64 = 64 * 1024;
+// Maximum length in bytes of the URI of an embedded resource that is recorded.
+const MAX_URI: usize = 8 << 10;
 const READING_HINT: &str = "tools:  context_read reads these names, context_grep searches them\n";
 
 /// The kind of text that replaces a part: only the name of the stored part, or a stand-in with an
@@ -96,7 +98,8 @@ impl<'a> PartStore<'a> {
 
     fn store(&self, part: &ResultPart<'_>, name: String) -> Result<StoredOutput, EngineError> {
         let mime = part.mime.clone().filter(|_| part.kind != PartKind::Structured);
-        let provenance = provenance(self.call, mime, self.failed);
+        let uri = part.uri.clone().filter(|uri| uri.len() <= MAX_URI);
+        let provenance = Provenance { uri, ..provenance(self.call, mime, self.failed) };
         let exact = part.text.as_ref().map(|text| text.len() as u64);
         let output = NewOutput { name: OutputName::Call(name), provenance, length: exact };
         let mut intake = self.open.engine.intake(&self.open.conversation, output)?;
