@@ -23,6 +23,7 @@ pub use asking::{AskError, CallKind, CallRecord, CallTally};
 pub use document::{Document, DocumentError, DocumentFacts};
 pub use extraction::{AnswerText, Extraction, ModeError};
 pub use extractor::{ExtractPlan, Extractor};
+pub(crate) use language_model::estimate;
 pub use language_model::{
     CallResult, LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply,
     ModelRequest, ReplyEnd, Stopped, TokenUsage, ToolCall, ToolSpec, ToolUse, Turn,

@@ -25,7 +25,7 @@ use crate::model::{Json, LooseJson, Trouble};
 pub use crate::materialize::json::render::{KEY_CHARS, KEY_CUT};
 pub use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
 pub use crate::materialize::json::scan::{
-    Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char,
+    Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char, without_half_pairs,
 };
 
 /// Minimum number of bytes of valid JSON before the first syntax error. With fewer bytes, the

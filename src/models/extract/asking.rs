@@ -76,9 +76,10 @@ impl<'a> QuestionBudget<'a> {
         request: &ModelRequest,
     ) -> Result<ModelReply, AskError> {
         let expected = estimate(request);
-        self.reserve(expected)?;
+        let left = self.reserve(expected)?;
         let began = std::time::Instant::now();
-        let asked = model.ask(request, self.stopped);
+        let request = ModelRequest { most_tokens: Some(left), ..request.clone() };
+        let asked = model.ask(&request, self.stopped);
         let (usage, ended) = match &asked {
             Ok(reply) => (reply.usage, reply.end.name()),
             Err(failure) => (failure.usage, failure.kind.name()),
@@ -92,10 +93,9 @@ impl<'a> QuestionBudget<'a> {
             millis: began.elapsed().as_millis() as u64,
             ended,
         };
-        // If the endpoint does not count tokens, the estimate is used.
-        let counted = usage.total();
-        let cost = if counted == 0 && asked.is_ok() { expected } else { counted };
-        self.ended(record, expected, cost);
+        // If the endpoint does not count all tokens, the estimate is used.
+        let input = if asked.is_ok() { usage.input.max(expected) } else { usage.input };
+        self.ended(record, expected, input.saturating_add(usage.output));
         match asked {
             Ok(ModelReply { end: ReplyEnd::Refused, .. }) => {
                 Err(AskError::Refused { target: profile.target.clone() })
@@ -108,14 +108,15 @@ impl<'a> QuestionBudget<'a> {
         self.so_far.lock().calls.clone()
     }
 
-    fn reserve(&self, tokens: u64) -> Result<(), AskError> {
+    /// Reserves tokens for a request. Returns the number of tokens that its attempts may cost.
+    fn reserve(&self, tokens: u64) -> Result<u64, AskError> {
         let mut so_far = self.so_far.lock();
         let (used, most) = (so_far.tokens.saturating_add(tokens), self.most_tokens);
         if used > most {
             return Err(AskError::Spent { used, most });
         }
         so_far.tokens = used;
-        Ok(())
+        Ok(most - used + tokens)
     }
 
     fn ended(&self, record: CallRecord, expected: u64, cost: u64) {

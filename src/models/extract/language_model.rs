@@ -49,7 +49,8 @@ pub enum ToolUse {
 
 /// A request: a conversation that starts with a [`Turn::User`], and whose last turn is from the
 /// program. `schema` is the JSON Schema of the reply, if the reply must be JSON.
-/// `max_output_tokens` limits the reply.
+/// `max_output_tokens` limits the reply. After a failed attempt, there is no further one that would
+/// cost more than `most_tokens` together with the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ModelRequest {
@@ -58,6 +59,7 @@ pub struct ModelRequest {
     pub tools: Vec<ToolSpec>,
     pub schema: Option<Value>,
     pub max_output_tokens: u64,
+    pub most_tokens: Option<u64>,
 }
 
 /// A turn of a conversation: a message from the program, a reply of the model, or the results of
@@ -213,7 +215,8 @@ impl ModelFailureKind {
 /// of chat models, there are 3 to 5.
 const TURN: u64 = 5;
 
-pub(super) fn estimate(request: &ModelRequest) -> u64 {
+/// Estimates the number of tokens of a request.
+pub(crate) fn estimate(request: &ModelRequest) -> u64 {
     let tools = request.tools.iter().map(|tool| {
         of(&tool.name) + of(&tool.description) + of(&tool.parameters.to_string()) + TURN
     });

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use crate::extract::{ModelReply, ProviderKind};
+use crate::extract::{ModelReply, ProviderKind, TokenUsage};
 use crate::http_client::HttpClient;
 use crate::llm::address::Address;
 use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint, MOST_ERROR};
@@ -36,7 +36,9 @@ impl ModelEndpoint {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.address.uri().clone();
         *request.headers_mut() = self.headers.clone();
-        let response = patience.wait_for(self.connections.client.send(request)).await?;
+        let sent = patience.wait_for(self.connections.client.send(request)).await;
+        let response =
+            sent.map_err(|late| AttemptFault::from(late).costing(TokenUsage::default()))?;
         let response = response.map_err(|error| {
             let (what, hint) = if error.is_connect() {
                 ("cannot be reached", Hint::Server)

@@ -8,13 +8,13 @@ use crate::extract::TokenUsage;
 use crate::llm::patience::Interrupted;
 
 /// A failed attempt. `what` is a predicate whose subject is the endpoint: `ended its reply before
-/// the end`. There is no `Debug` implementation, because the endpoint's text may contain the key.
+/// the end`. `usage` is `None` unless the endpoint has read the request. There is no `Debug` implementation, because the endpoint's text may contain the key.
 pub(super) struct AttemptFault {
     pub(super) kind: FaultKind,
     pub(super) what: String,
     pub(super) complaint: Complaint,
     pub(super) hint: Hint,
-    pub(super) usage: TokenUsage,
+    pub(super) usage: Option<TokenUsage>,
 }
 
 /// Kind of a fault. After a `Passing` fault, a further attempt may help; the value is the pause
@@ -45,8 +45,7 @@ pub(super) enum Hint {
 
 impl AttemptFault {
     pub(super) fn new(kind: FaultKind, what: impl Into<String>, hint: Hint) -> Self {
-        let (complaint, usage) = (Complaint::default(), TokenUsage::default());
-        Self { kind, what: what.into(), complaint, hint, usage }
+        Self { kind, what: what.into(), complaint: Complaint::default(), hint, usage: None }
     }
 
     /// Fault for a reply that ended early, or for an event that does not belong to a reply.
@@ -68,8 +67,17 @@ impl AttemptFault {
         self
     }
 
+    /// Records that the endpoint has read the request, and the tokens that it counted.
     pub(super) fn costing(mut self, usage: TokenUsage) -> Self {
-        self.usage = usage;
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Returns this fault as one after which there is no further attempt.
+    pub(super) fn last(mut self) -> Self {
+        if let FaultKind::Passing(_) = self.kind {
+            self.kind = FaultKind::Lasting;
+        }
         self
     }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::extract::{
     LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply, ModelRequest, Stopped,
-    TargetSettings, TokenUsage,
+    TargetSettings, TokenUsage, estimate,
 };
 use crate::llm::address::{Address, AddressError, ApiKey};
 use crate::llm::dialect::Dialect;
@@ -136,20 +136,36 @@ impl LanguageModel for HttpModel {
     ) -> Result<ModelReply, ModelFailure> {
         let mut dialect = *self.dialect.lock();
         let (mut attempts, mut usage) = (0, TokenUsage::default());
+        let expected = estimate(request);
         loop {
             let fault = match self.attempt(request, dialect, stopped) {
                 Ok(mut reply) => {
                     reply.usage += usage;
+                    // An endpoint may send the key back.
+                    if let Some(key) = &self.key {
+                        let calls = reply.calls.iter_mut().map(|call| &mut call.arguments);
+                        for text in calls.chain([&mut reply.text]) {
+                            *text = key.removed_from(text);
+                        }
+                    }
                     return Ok(reply);
                 }
                 Err(fault) => fault,
             };
-            usage += fault.usage;
+            if let Some(cost) = fault.usage {
+                // An endpoint that breaks its reply off may not have counted, but has read all.
+                usage += TokenUsage { input: cost.input.max(expected), ..cost };
+            }
             if let Some(left) = self.learn(dialect, &fault) {
                 dialect = left;
                 continue;
             }
             attempts += 1;
+            let most = request.most_tokens.unwrap_or(u64::MAX);
+            let fault = match usage.total().saturating_add(expected) > most {
+                true if usage.total() > 0 => fault.last(),
+                _ => fault,
+            };
             self.pause(fault, attempts, stopped).map_err(|fault| {
                 let (target, key) = (&self.target, self.key.as_ref());
                 let host = self.endpoint.address.host();

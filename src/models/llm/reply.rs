@@ -2,6 +2,7 @@
 
 use crate::extract::{ModelReply, ReplyEnd, TokenUsage, ToolCall};
 use crate::llm::fault::AttemptFault;
+use ctxfs_core::materialize::json::without_half_pairs;
 
 /// Maximum number of bytes of a text. This is five times the size of 200,000 tokens, and current
 /// models reply with fewer tokens.
@@ -92,7 +93,11 @@ impl PartialReply {
         let call = |(at, call): (usize, PartialCall)| ToolCall {
             id: if call.id.is_empty() { format!("call_{at}") } else { call.id },
             name: call.name,
-            arguments: if call.arguments.is_empty() { "{}".to_owned() } else { call.arguments },
+            arguments: if call.arguments.is_empty() {
+                "{}".to_owned()
+            } else {
+                without_half_pairs(&call.arguments).into_owned()
+            },
         };
         let calls = self.calls.into_iter().enumerate().map(call).collect();
         ModelReply { text: self.text, calls, end: self.end, usage: self.usage }

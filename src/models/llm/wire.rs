@@ -9,6 +9,7 @@ use crate::llm::dialect::Dialect;
 use crate::llm::fault::AttemptFault;
 use crate::llm::reply::PartialReply;
 use crate::llm::{anthropic, openai};
+use ctxfs_core::materialize::json::without_half_pairs;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -58,6 +59,7 @@ pub(super) fn event(
     data: &str,
     reply: &mut PartialReply,
 ) -> Result<(), AttemptFault> {
+    let data = &without_half_pairs(data);
     match kind {
         ProviderKind::OpenAi => openai::event(data, reply),
         ProviderKind::Anthropic => anthropic::event(data, reply),
@@ -69,6 +71,7 @@ pub(super) fn document(
     text: &str,
     reply: &mut PartialReply,
 ) -> Result<(), AttemptFault> {
+    let text = &without_half_pairs(text);
     match kind {
         ProviderKind::OpenAi => openai::document(text, reply),
         ProviderKind::Anthropic => anthropic::document(text, reply),

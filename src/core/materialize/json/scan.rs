@@ -5,6 +5,8 @@
 //! [`Scanner::strict`] accepts none of them. Bytes above 0x7F in strings are not checked: the caller
 //! must ensure that they are UTF-8.
 
+use std::borrow::Cow;
+
 use crate::model::LooseJson;
 
 /// The reason why the scanner stopped. `More`: the bytes ended inside the value. `Done`: the value
@@ -564,6 +566,26 @@ pub fn escaped_char(text: &[u8]) -> Option<(char, usize)> {
         _ => return None,
     };
     Some((character, 2))
+}
+
+/// Replaces the escape of half a surrogate pair, such as `\ud83d`, by U+FFFD. Parsers refuse a text
+/// with such an escape as a whole.
+pub fn without_half_pairs(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\ud") && !json.contains("\\uD") {
+        return Cow::Borrowed(json);
+    }
+    let (mut text, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        let (character, length) = escaped_char(escape.as_bytes()).unwrap_or(('\\', 1));
+        text.push_str(before);
+        match character {
+            char::REPLACEMENT_CHARACTER => text.push(character),
+            _ => text.push_str(&escape[..length]),
+        }
+        rest = &escape[length..];
+    }
+    (text + rest).into()
 }
 
 fn code_unit(text: &[u8]) -> Option<u16> {

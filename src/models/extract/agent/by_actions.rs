@@ -22,6 +22,7 @@ use crate::extract::language_model::needed;
 use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult, NumberedLine};
 use crate::extract::prompt::{NOTHING, Prompt, Wrapper, is_nothing};
 use crate::extract::{ModelRequest, ReplyEnd, Turn};
+use ctxfs_core::materialize::json::without_half_pairs;
 
 /// Maximum number of line numbers that the schema of an answer permits. Only the highest numbers
 /// are kept.
@@ -189,7 +190,7 @@ impl ActionReply {
 
 fn action(reply: &str) -> Option<ActionReply> {
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);
-    serde_json::from_str(reply.get(start..=end)?).ok()
+    serde_json::from_str(&without_half_pairs(reply.get(start..=end)?)).ok()
 }
 
 fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {

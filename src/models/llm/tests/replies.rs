@@ -316,3 +316,29 @@ fn a_reply_is_whole_without_its_last_marks() {
         assert_eq!(endpoint.requests().len(), 1);
     }
 }
+
+/// Half a pair costs that character and nothing else, alone, between two events, and in a call.
+#[test]
+fn half_a_surrogate_pair_costs_no_other_word() {
+    let events = |parts: [&str; 2]| {
+        let event =
+            |part: &str| format!("{{\"choices\":[{{\"delta\":{{\"content\":\"{part}\"}}}}]}}");
+        parts.map(|part| format!("data: {}\n\n", event(part))).concat() + "data: [DONE]\n\n"
+    };
+    for (parts, expected) in [
+        ([r"full \ud83d", r"\ude00 on 7"], "full \u{fffd}\u{fffd} on 7"),
+        ([r"full \ud83d\ude00", r" \\ud83d \n7"], "full \u{1f600} \\ud83d \n7"),
+        ([r"\uDC00", r"\uD800\u0041"], "\u{fffd}\u{fffd}A"),
+    ] {
+        let endpoint = ModelEndpoint::new([vec![head(), part(events(parts)), end()]]);
+        assert_eq!(ask(&openai(&endpoint.base_url)).unwrap().text, expected);
+    }
+}
+
+#[test]
+fn a_key_that_comes_back_is_masked() {
+    let said = format!("the key is {}, and", super::KEY);
+    let endpoint = ModelEndpoint::new([says(&said)]);
+    let reply = ask(&openai(&endpoint.base_url)).unwrap();
+    assert_eq!(reply.text, "the key is [key], and");
+}
