@@ -22,6 +22,7 @@ use crate::deadline::deadline;
 use crate::{Computed, Engine, EngineError, Result, Source, Tree, ViewText, reserve_line, show};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Content, Counts, Subject, counted_tool, handle};
+use ctxfs_core::redact::MaskCounts;
 use ctxfs_models::extract::{
     AnswerText, CallRecord, Document, DocumentError, DocumentFacts, ExtractPlan, Extraction,
     Extractor, Mode, ModeError, PROMPT_VERSION, Stopped,
@@ -321,7 +322,11 @@ impl Document for OutputDocument<'_> {
         let failed = |why: String| DocumentError::View { view: name.to_owned(), why };
         let opened = self.tree.open(Path::new(&path)).map_err(|error| failed(error.to_string()))?;
         let bytes = opened.uncounted(MOST_OF_VIEW)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let text = String::from_utf8_lossy(&bytes);
+        // Lines are counted from the first line of the output.
+        let notice = text.split_inclusive('\n').next().unwrap_or_default();
+        let is_told = notice.len() <= opened.notice_length() && MaskCounts::is_notice(notice);
+        Ok(if is_told { text[notice.len()..].to_owned() } else { text.into_owned() })
     }
 }
 

@@ -85,7 +85,6 @@ impl ViewText {
         self.on_disk.as_ref().map_or(0, |(_, length)| *length)
     }
 
-    #[cfg(test)]
     pub(crate) fn notice_length(&self) -> usize {
         self.notice
     }

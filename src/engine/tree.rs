@@ -241,6 +241,14 @@ impl Content for OpenedFile {
 }
 
 impl OpenedFile {
+    /// Returns the length of the notice at the beginning, which may be 0.
+    pub(crate) fn notice_length(&self) -> usize {
+        match &self.0 {
+            OpenedContent::File(_) => 0,
+            OpenedContent::Text(open) => open.text.notice_length(),
+        }
+    }
+
     /// Returns the first `most` bytes. The read is not counted, because the reader is in this
     /// process.
     pub(crate) fn uncounted(&self, most: usize) -> io::Result<Vec<u8>> {

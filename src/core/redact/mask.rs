@@ -123,6 +123,13 @@ impl MaskCounts {
         (!self.is_empty()).then(|| format!("# {count} {verb} redacted ({names}\n"))
     }
 
+    /// Returns true for a line that [`notice`](Self::notice) returned.
+    pub fn is_notice(line: &str) -> bool {
+        let rest = line.strip_prefix("# ").unwrap_or_default();
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.starts_with(" secret is redacted (") || rest.starts_with(" secrets are redacted (")
+    }
+
     // Counts the masks that begin in the first `before` bytes.
     fn count(&mut self, bytes: &[u8], before: usize, names: &[String]) {
         for at in memmem::find_iter(bytes, BEGINNING).take_while(|at| *at < before) {
@@ -227,7 +234,13 @@ mod tests {
             "x [redacted:aws-key]** [redacted:jwt][redacted:aws-key] [redacted:else] [redacted";
         let counts = MaskCounts::of(text, &names());
         assert_eq!(counts.text(), "3 secrets (aws-key 2, jwt 1)");
-        assert_eq!(counts.notice().unwrap(), "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
+        let notice = counts.notice().unwrap();
+        assert_eq!(notice, "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
+        assert!(
+            MaskCounts::is_notice(&notice)
+                && MaskCounts::is_notice("# 1 secret is redacted (jwt 1)\n")
+        );
+        assert!(!MaskCounts::is_notice("# 3 of 4 words"));
         let one = MaskCounts::of("[redacted:jwt]", &names());
         assert_eq!(one.notice().unwrap(), "# 1 secret is redacted (jwt 1)\n");
         assert_eq!(
