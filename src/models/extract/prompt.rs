@@ -7,7 +7,7 @@
 use crate::extract::DocumentFacts;
 
 /// The version of all prompts. A cached answer from a different version is not reused.
-pub const PROMPT_VERSION: u32 = 2;
+pub const PROMPT_VERSION: u32 = 3;
 
 /// Maximum number of bytes of a call's arguments in a prompt.
 const ARGUMENTS: usize = 2000;
