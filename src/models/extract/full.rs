@@ -25,6 +25,10 @@ const LEAST_TOKENS: u64 = 64;
 /// Maximum number of times that a chunk is halved if an endpoint counts more tokens than the
 /// estimate.
 const HALVINGS: u32 = 4;
+/// Maximum number of times that a chunk is halved if the model has too few tokens to answer about all
+/// of it, and the size of the smallest part that is halved.
+const CUT_HALVINGS: u32 = 2;
+const LEAST_CUT: u64 = 1024;
 
 /// Chunks of a document, and their cost: estimated tokens of the requests for the chunks, and the
 /// token limit of their replies.
@@ -110,8 +114,8 @@ fn chunk(
     part_of_chunk(inquiry, plan, &part, range, HALVINGS)
 }
 
-/// Makes a call for a part of a chunk. If the part does not fit into the context, makes calls for
-/// its halves.
+/// Makes a call for a part of a chunk. If the part does not fit into the context, or the reply was
+/// cut, makes calls for its halves. If these cannot be made, the reply that was cut counts.
 fn part_of_chunk(
     inquiry: &Inquiry<'_>,
     plan: &FullPlan,
@@ -125,33 +129,48 @@ fn part_of_chunk(
     let wrapper = inquiry.wrapper();
     let request = request(inquiry, &wrapper, part, &String::from_utf8_lossy(&bytes));
     let fits = needed(&request) <= inquiry.model.profile().context_tokens;
+    let (mut halvings, mut cut) = (halvings, None);
     if fits || halvings == 0 {
         match inquiry.wrapped(CallKind::Map, request, &wrapper) {
             Err(error) if error.is_overflow() && halvings > 0 => {}
-            asked => return Ok(vec![ChunkFinding::new(part.name(), asked?)]),
+            asked => {
+                let finding = ChunkFinding::new(part.name(), asked?);
+                halvings = halvings.min(CUT_HALVINGS);
+                if !finding.is_cut || halvings == 0 || range.end - range.start < LEAST_CUT {
+                    return Ok(vec![finding]);
+                }
+                cut = Some(finding);
+            }
         }
     }
+    let part = ShownChunk { is_piece: true, ..*part };
     let mut findings = Vec::new();
     for half in plan.chunks.halves(content, &range).map_err(DocumentError::from)? {
-        findings.extend(part_of_chunk(inquiry, plan, part, half, halvings - 1)?);
+        match (part_of_chunk(inquiry, plan, &part, half, halvings - 1), &cut) {
+            (Err(error), Some(cut)) if !error.is_stop() => return Ok(vec![cut.clone()]),
+            (found, _) => findings.extend(found?),
+        }
     }
     Ok(findings)
 }
 
 /// Description of a chunk for the model. `number` counts from 1. About `shared` bytes at the start
-/// of the chunk are also the end of the previous chunk.
+/// of the chunk are also the end of the previous chunk. If `is_piece`, only a piece of it is shown.
 struct ShownChunk {
     number: u64,
     count: u64,
     shared: u64,
+    is_piece: bool,
 }
 
 impl ShownChunk {
     /// The longest possible description of a chunk.
-    const LONGEST: Self = Self { number: 1 << 40, count: 1 << 40, shared: 1 << 40 };
+    const LONGEST: Self =
+        Self { number: 1 << 40, count: 1 << 40, shared: 1 << 40, is_piece: false };
 
     fn of(chunks: &Chunks, index: u64) -> Self {
-        Self { number: index + 1, count: chunks.count(), shared: chunks.shared() }
+        let (count, shared) = (chunks.count(), chunks.shared());
+        Self { number: index + 1, count, shared, is_piece: false }
     }
 
     fn name(&self) -> String {
@@ -160,6 +179,7 @@ impl ShownChunk {
 
     fn described(&self) -> String {
         match (self.count, self.number) {
+            _ if self.is_piece => format!("a piece of {}", self.name()),
             (1, _) => "all of it".to_owned(),
             (_, 1) => self.name(),
             _ => format!(
@@ -207,6 +227,7 @@ fn reduce(inquiry: &Inquiry<'_>, findings: Vec<ChunkFinding>) -> Result<Reduced,
     if some.is_empty() && nothing.is_empty() && !unknown.is_empty() {
         return Err(inquiry.no_answer(!cut.is_empty()));
     }
+    cut.dedup();
     while some.len() > 1 {
         some = round(inquiry, &some, &mut cut)?;
     }
@@ -227,7 +248,8 @@ fn round(
     while !rest.is_empty() {
         let count = fitting(inquiry, rest);
         let (now, later) = rest.split_at(count);
-        together.push(one(inquiry, now, cut)?);
+        let is_last = now.len() == before;
+        together.push(one(inquiry, now, is_last, cut)?);
         rest = later;
     }
     if together.len() == before {
@@ -245,9 +267,12 @@ fn fitting(inquiry: &Inquiry<'_>, findings: &[(String, String)]) -> usize {
     (2..=findings.len()).take_while(fits).last().unwrap_or(1)
 }
 
+/// Combines findings into one. If the reply to the last such request was cut, the findings stand as
+/// they are.
 fn one(
     inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
+    is_last: bool,
     cut: &mut Vec<String>,
 ) -> Result<(String, String), ModeError> {
     if let [alone] = findings {
@@ -256,6 +281,10 @@ fn one(
     let wrapper = inquiry.wrapper();
     let request = reduce_request(inquiry, &wrapper, findings);
     let reply = inquiry.wrapped(CallKind::Reduce, request, &wrapper)?;
+    if reply.is_cut && is_last {
+        let texts: Vec<&str> = findings.iter().map(|(_, text)| text.as_str()).collect();
+        return Ok((parts(findings), texts.join("\n")));
+    }
     let text = reply.answer.ok_or_else(|| inquiry.no_answer(reply.is_cut))?;
     cut.extend(reply.is_cut.then(|| parts(findings)));
     Ok((parts(findings), text))
