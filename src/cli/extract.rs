@@ -11,7 +11,7 @@ use crate::view::{self, PathInTree};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, places};
 use ctxfs_core::model::{Component, Root, visible};
 use ctxfs_engine::{Answer, Answers, Question, Tree};
-use ctxfs_models::extract::{ExtractPlan, Mode};
+use ctxfs_models::extract::{ExtractPlan, Mode, ModeError};
 use ctxfs_store::Store;
 
 // The exit code of a process that SIGINT has ended.
@@ -148,19 +148,26 @@ fn print(answers: &Answers, scope: &QuestionScope, context: &mut Context) -> any
     if let Some(Answer { extraction, .. }) = one
         && let Err(error) = &extraction.answer
     {
-        return Err(no_answer(error.to_string(), &extraction.warnings));
+        let is_shown =
+            extraction.asked != Mode::Truncate && !matches!(error, ModeError::Document(_));
+        return Err(no_answer(error.to_string(), &extraction.warnings, is_shown));
     }
     let text = one.map_or_else(|| answers.text(), Answer::text);
     if answers.have_failed() {
-        return Err(no_answer(text, &[]));
+        let is_shown = answers.read.iter().all(|answer| answer.extraction.asked != Mode::Truncate);
+        return Err(no_answer(text, &[], is_shown));
     }
     let value = one.map_or_else(|| json_of_many(answers), json_of);
     context.printer.line(&text.trim_end(), &value)
 }
 
-fn no_answer(error: String, warnings: &[String]) -> anyhow::Error {
+// If `is_shown`, the mode `truncate` has something to show.
+fn no_answer(error: String, warnings: &[String], is_shown: bool) -> anyhow::Error {
     let hint = match warnings {
-        [] => "`--mode truncate` prints the beginning, the end and the errors".to_owned(),
+        [] if is_shown => {
+            "`--mode truncate` prints the beginning, the end and the errors".to_owned()
+        }
+        [] => "`ctxfs view PATH.meta.json` describes the output".to_owned(),
         warnings => warnings.join("; "),
     };
     Failure::new(FailureKind::Failed, error, hint).into()

@@ -137,11 +137,12 @@ pub(super) fn planned(inquiry: &Inquiry<'_>, asked: Mode) -> Result<Option<FullP
 }
 
 /// Returns true if `auto` reads the whole document. This is so if the document is short, or if its
-/// lines are so long that a search would find little.
+/// lines are so long that a search would find little, and the question may cost that much.
 fn is_read_in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> bool {
     let settings = inquiry.settings;
-    plan.chunks.count() <= settings.max_chunks_full
-        || inquiry.document.facts().line_bytes() > settings.long_line_bytes
+    let is_wanted = plan.chunks.count() <= settings.max_chunks_full
+        || inquiry.document.facts().line_bytes() > settings.long_line_bytes;
+    is_wanted && plan.check_cost(settings.max_tokens_per_question).is_ok()
 }
 
 fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeError> {
