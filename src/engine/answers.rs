@@ -10,15 +10,17 @@ mod tests;
 pub(crate) mod unkept;
 
 use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::deadline::deadline;
+use crate::snapshot::Snapshot;
 use crate::{Computed, Engine, EngineError, Result, Source, Tree, ViewText, reserve_line, show};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Content, Counts, Subject, counted_tool, handle};
@@ -28,11 +30,16 @@ use ctxfs_models::extract::{
     Extractor, Mode, ModeError, PROMPT_VERSION, Stopped,
 };
 use ctxfs_store::Conversation;
+use ctxfs_store::history::QuestionTurn;
 use ctxfs_view::Words;
 
 const VIEW: &str = "extract";
 /// Maximum number of bytes of a view that are read. A model gets only a part of these bytes.
 const MOST_OF_VIEW: usize = 1 << 20;
+
+const BLOCK: usize = 1 << 20;
+// Interval at which a question that is being asked is looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 const BUSY: &str = "# models are busy with other questions. Look again in a while\n";
 const WAIT: &str = "# a model is reading, and has not answered yet. Look again in a while\n";
@@ -124,8 +131,10 @@ impl Tree {
     /// output first.
     fn with_document<T>(&self, path: &Path, read: impl FnOnce(&dyn Document) -> T) -> Result<T> {
         let file = self.source(path)?;
+        let digest = changed_digest(&file.snapshot(&self.engine)?)?;
         show::with_subject(&self.engine, &file, |subject| {
-            let (content, facts) = (subject.content, document_facts(subject));
+            let (content, mut facts) = (subject.content, document_facts(subject));
+            facts.digest = digest.unwrap_or(facts.digest);
             read(&OutputDocument { tree: self, path, content, facts })
         })
     }
@@ -135,12 +144,40 @@ impl AskedDocument<'_> {
     /// Returns the `known` answer, or the answer of a model if `known` is `None`. The returned flag
     /// is true if the answer is kept. Logs the question. `began` is the time when it was asked.
     fn answer(&self, known: Option<Extraction>, began: Instant) -> (Answer, bool) {
+        let (_turn, known) = match known {
+            Some(known) => (None, Some(known)),
+            None => self.turn(),
+        };
         let cached = known.is_some();
         let extraction = known.unwrap_or_else(|| self.extraction());
         let is_kept = cached || self.keep(&extraction);
         let answer = Answer { facts: self.document.facts().clone(), extraction, cached };
         log::add(self, &answer, began.elapsed());
         (answer, is_kept)
+    }
+
+    /// Waits while the same question is being asked. Returns the turn to ask it, and the answer if there
+    /// is one now. Returns no turn if no model would be called, or the question is stopped.
+    fn turn(&self) -> (Option<QuestionTurn>, Option<Extraction>) {
+        let Question { text, mode, stopped, .. } = self.question;
+        let has_models = !self.engine.options.models.settings().targets.is_empty();
+        if mode == Mode::Truncate || !has_models {
+            return (None, None);
+        }
+        let mut hasher = DefaultHasher::new();
+        (&self.document.facts().digest, text, mode.name()).hash(&mut hasher);
+        let key = hasher.finish();
+        loop {
+            match ctxfs_store::history::question_turn(self.conversation, key) {
+                Ok(Some(turn)) => return (Some(turn), self.find_kept()),
+                Ok(None) if !stopped() => std::thread::sleep(LOOK),
+                Ok(None) => return (None, None),
+                Err(error) => {
+                    tracing::debug!(%error, "the same question may be asked twice");
+                    return (None, None);
+                }
+            }
+        }
     }
 
     fn extraction(&self) -> Extraction {
@@ -287,6 +324,24 @@ struct OutputDocument<'a> {
     path: &'a Path,
     content: &'a dyn Content,
     facts: DocumentFacts,
+}
+
+/// Returns the digest of the bytes of a file that may differ from those of its record: the size and the
+/// time are not enough to find an answer by.
+fn changed_digest(snapshot: &Snapshot) -> Result<Option<String>> {
+    let Snapshot { file, stat, record, is_written, length, .. } = snapshot;
+    if file.is_far() || *is_written || stat.is_recorded(record) {
+        return Ok(None);
+    }
+    let (content, mut hasher) = (file.content(*length), blake3::Hasher::new());
+    let mut at = 0;
+    while let bytes = content.bytes(at, BLOCK)?
+        && !bytes.is_empty()
+    {
+        hasher.update(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(Some(hasher.finalize().to_string()))
 }
 
 fn document_facts(subject: &Subject<'_>) -> DocumentFacts {

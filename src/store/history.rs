@@ -13,11 +13,13 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::file_lock::{LockedLines, each_line};
+use crate::file_lock::{LockedFile, LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, if_there, layout};
 use ctxfs_core::model::{Record, RelPath};
 
 const MAX_LINE: u64 = 1 << 20;
+// Names of files that are locked while a question is being asked begin with this.
+const ASKING: &str = ".ctxfs-asking-";
 /// The log of questions to language models.
 pub const EXTRACTIONS: &str = layout::EXTRACTIONS_LOG;
 /// The log of decisions about calls.
@@ -99,6 +101,36 @@ pub fn append_answer(
     };
     append().map_err(|error| fault(conversation, "append to", layout::ANSWERS, error))?;
     remove_stale_answers(conversation, digest)
+}
+
+/// The turn of a question: until it is dropped, no other process asks the same question.
+#[derive(Debug)]
+pub struct QuestionTurn {
+    dir: Dir,
+    name: String,
+    _file: LockedFile,
+}
+
+/// Returns the turn of the question `key`, or `None` if the question is being asked.
+pub fn question_turn(
+    conversation: &Conversation,
+    key: u64,
+) -> Result<Option<QuestionTurn>, StoreError> {
+    let name = format!("{ASKING}{key:016x}");
+    let take = || {
+        let dir = ensured(conversation)?;
+        let file = dir.create_file(name.as_ref(), OFlags::RDWR, layout::FILE_MODE)?;
+        let locked = LockedFile::try_lock(file)?;
+        Ok(locked.map(|file| QuestionTurn { dir, name: name.clone(), _file: file }))
+    };
+    take().map_err(|error| fault(conversation, "lock", &name, error))
+}
+
+impl Drop for QuestionTurn {
+    fn drop(&mut self) {
+        // Whoever waits for the turn looks for the answer first, so the file is not needed.
+        self.dir.unlink(self.name.as_ref()).ok();
+    }
 }
 
 /// Calls `take` with each line in the log `name`, oldest first.

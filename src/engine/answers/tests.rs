@@ -379,3 +379,37 @@ fn an_output_is_read_without_escape_sequences() {
     assert!(other("c7/artifacts/tool").is_err() && other("c7/artifacts/tool/x.txt.tail").is_err());
     Arc::clone(&tree.engine).finish();
 }
+
+#[test]
+fn other_bytes_of_the_same_size_and_time_have_no_old_answer() {
+    let asked = AskedStore::answering("sdb1");
+    let path = asked.write("a.txt", LOG);
+    let file = asked.dir.path().join("context").join(&path);
+    asked.ask(&path, QUESTION);
+    let modified = fs::metadata(&file).unwrap().modified().unwrap();
+    asked.write("a.txt", &LOG.replace('1', "2"));
+    fs::File::open(&file).unwrap().set_modified(modified).unwrap();
+    for is_cached in [false, true] {
+        assert_eq!(asked.ask(&path, QUESTION).cached, is_cached);
+    }
+    assert_eq!(asked.model.asked().len(), 2);
+}
+
+#[test]
+fn a_question_that_is_being_asked_is_not_asked_again() {
+    let model = Scripted::new("a", move |request| answers(request, "sdb1")).with(|_| {});
+    let slow = Arc::new(Slow(Arc::clone(&model)));
+    let settings = ExtractSettings::default();
+    let asked = AskedStore::with((model, slow), EngineOptions::default(), settings);
+    let path = asked.write("a.txt", LOG);
+    let cached: Vec<bool> = std::thread::scope(|scope| {
+        let ask = || scope.spawn(|| asked.ask(&path, QUESTION).cached);
+        let asking = [ask(), ask(), ask()];
+        asking.map(|one| one.join().unwrap()).into()
+    });
+    assert_eq!(cached.iter().filter(|cached| **cached).count(), 2);
+    assert_eq!(asked.model.asked().len(), 1);
+    let history = fs::read_dir(asked.dir.path().join("context/c7/history")).unwrap();
+    let names: Vec<_> = history.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!names.iter().any(|name| name.to_string_lossy().contains("asking")), "{names:?}");
+}
