@@ -71,7 +71,19 @@ fn serve(
     let beside = PageHelpers::of_page(settings, root);
     let (host, listener) = listen(&args.listen)?;
     let token = ctxfs_web::new_token();
-    let url = format!("http://{}/", listener.local_addr()?);
+    let (mut names, local) = (vec![host.to_owned()], listener.local_addr()?);
+    let mut place = local.to_string();
+    if !local.ip().is_loopback() {
+        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = name.trim();
+        if local.ip().is_unspecified() {
+            place = format!("{name}:{}", local.port());
+        }
+        names.push(name.to_owned());
+        let text = "the page is sent as clear text: whoever is between can read it, and the token";
+        context.printer.message(&text);
+    }
+    let url = format!("http://{place}/");
     let address = format!("{url}?token={token}");
     // This has to happen before the confinement, because it needs more than the store.
     let page = RunningPage::of(url, root, only);
@@ -95,7 +107,6 @@ fn serve(
     if args.open {
         context.printer.message(&"the browser is opening the page");
     }
-    let names = vec![host.to_owned()];
     Ok(ctxfs_web::serve(WebOptions { listener, names, token, engine })?)
 }
 

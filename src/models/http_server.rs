@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 const CONNECTIONS: usize = 512;
 /// Time limit for the head of a request, counted from the end of the previous request.
-const HEAD: Duration = Duration::from_mins(1);
+const HEAD: Duration = Duration::from_secs(15);
 const MOST_HEAD: usize = 64 * 1024;
 /// A client that reads nothing of its answer for this long may be disconnected.
 const SLOW: Duration = Duration::from_secs(2);

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -13,8 +14,10 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::{Result, WebError};
 
@@ -23,6 +26,8 @@ const PAGES: usize = 8;
 const SEARCHES: usize = 4;
 // Maximum number of waiting requests. Further requests are refused.
 const WAITING: usize = 256;
+// Time after which an answer that the browser does not read gives way to requests that wait.
+const UNREAD: Duration = Duration::from_secs(3);
 // Maximum number of pieces of an answer that wait to be sent.
 const PIECES: usize = 4;
 const PIECE: usize = 16 << 10;
@@ -31,9 +36,16 @@ const PIECE: usize = 16 << 10;
 /// requests are waiting, further ones are refused as busy.
 #[derive(Debug)]
 pub(super) struct Work {
-    pages: Arc<Semaphore>,
-    searches: Arc<Semaphore>,
+    pages: LaneTurns,
+    searches: LaneTurns,
     waiting: Arc<Semaphore>,
+}
+
+// The turns of a lane, and the number of requests that wait for one.
+#[derive(Debug)]
+struct LaneTurns {
+    turns: Arc<Semaphore>,
+    waiters: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +61,9 @@ pub(super) struct Sink {
     // True once the browser has closed the connection.
     pub(super) gone: Arc<AtomicBool>,
     text: Vec<u8>,
+    // Number of requests that wait until this answer or another one ends.
+    waiters: Arc<AtomicUsize>,
+    runtime: Handle,
 }
 
 // The receiving end of an answer. Dropping it sets `gone`, so that the answer is no longer built.
@@ -59,8 +74,13 @@ struct PieceReceiver {
 
 impl Work {
     pub(super) fn new() -> Self {
-        let new = |most| Arc::new(Semaphore::new(most));
-        Self { pages: new(PAGES), searches: new(SEARCHES), waiting: new(WAITING) }
+        let new =
+            |most| LaneTurns { turns: Arc::new(Semaphore::new(most)), waiters: Arc::default() };
+        Self {
+            pages: new(PAGES),
+            searches: new(SEARCHES),
+            waiting: Arc::new(Semaphore::new(WAITING)),
+        }
     }
 
     pub(super) const THREADS: usize = PAGES + SEARCHES + 4;
@@ -91,8 +111,14 @@ impl Work {
         let (begun, has_begun) = oneshot::channel();
         let (pieces, received) = mpsc::channel(PIECES);
         let gone = Arc::new(AtomicBool::new(false));
-        let mut sink =
-            Sink { begun: Some(begun), pieces, gone: Arc::clone(&gone), text: Vec::new() };
+        let mut sink = Sink {
+            begun: Some(begun),
+            pieces,
+            gone: Arc::clone(&gone),
+            text: Vec::new(),
+            waiters: Arc::clone(&self.lane(lane).waiters),
+            runtime: Handle::current(),
+        };
         spawn_blocking(move || {
             let done = work(&mut sink).and_then(|()| sink.flush());
             if let Err(error) = done {
@@ -104,16 +130,37 @@ impl Work {
         Ok(streamed(kind, PieceReceiver { pieces: received, gone }))
     }
 
-    async fn turn(&self, lane: Lane) -> Result<OwnedSemaphorePermit> {
-        let lane = match lane {
+    fn lane(&self, lane: Lane) -> &LaneTurns {
+        match lane {
             Lane::Page => &self.pages,
             Lane::Search => &self.searches,
-        };
-        if let Ok(permit) = Arc::clone(lane).try_acquire_owned() {
+        }
+    }
+
+    async fn turn(&self, lane: Lane) -> Result<OwnedSemaphorePermit> {
+        let LaneTurns { turns, waiters } = self.lane(lane);
+        if let Ok(permit) = Arc::clone(turns).try_acquire_owned() {
             return Ok(permit);
         }
         let _waits = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| WebError::Busy)?;
-        Arc::clone(lane).acquire_owned().await.map_err(|_| WebError::Busy)
+        let _waiter = Waiter::new(waiters);
+        Arc::clone(turns).acquire_owned().await.map_err(|_| WebError::Busy)
+    }
+}
+
+// Counts as waiting until it is dropped.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(waiters: &'a AtomicUsize) -> Self {
+        waiters.fetch_add(1, Relaxed);
+        Self(waiters)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -150,7 +197,17 @@ impl Sink {
             return Ok(());
         }
         let piece = Bytes::from(std::mem::take(&mut self.text));
-        self.pieces.blocking_send(piece).map_err(|_| WebError::Gone)
+        loop {
+            let room = self.runtime.block_on(timeout(UNREAD, self.pieces.reserve()));
+            match room {
+                Ok(room) => {
+                    room.map_err(|_| WebError::Gone)?.send(piece);
+                    return Ok(());
+                }
+                Err(_) if self.waiters.load(Relaxed) > 0 => return Err(WebError::Gone),
+                Err(_) => {}
+            }
+        }
     }
 
     fn fail(&mut self, error: WebError) {
@@ -238,15 +295,30 @@ impl Drop for SearchTurn {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
-
     use super::*;
 
     fn block_on<T>(work: impl Future<Output = T>) -> T {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn an_answer_that_nobody_reads_gives_way() {
+        block_on(async {
+            let work = Work::new();
+            let endless = |sink: &mut Sink| -> Result<()> {
+                loop {
+                    sink.write([b'x'; PIECE])?;
+                }
+            };
+            let mut unread = Vec::new();
+            for _ in 0..SEARCHES {
+                unread.push(work.send(Lane::Search, "text/plain", endless).await.unwrap());
+            }
+            let next = work.send(Lane::Search, "text/plain", |sink| sink.write("y"));
+            assert!(timeout(10 * UNREAD, next).await.is_ok());
+            drop(unread);
+        });
     }
 
     #[test]
