@@ -30,9 +30,9 @@ use crate::upstream::Upstream;
 const MAX_CONCURRENT: usize = 64;
 /// Limits on requests that wait for the gateway: their number and their total bytes. A request of
 /// any length is admitted if no other request is waiting.
-const REQUESTS: usize = 4096;
 const BYTES: usize = 64 << 20;
 const MIN_COST: usize = 1024;
+const REQUESTS: usize = BYTES / MIN_COST;
 // The first revision with `resource_link`.
 const LINKS_SINCE: &str = "2025-06-18";
 // Client requests that 2026-07-28 removed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
 use crate::client::{ClientRequest, QuestionSource, Route, held_calls, subscriptions};
@@ -263,7 +264,7 @@ async fn route(relay: &Arc<Relay>, request: ClientRequest, arguments: Option<Str
         None => only_server(relay, &request),
     };
     match found {
-        Ok(destination) => send(relay, destination, request, arguments).await,
+        Ok(destination) => send_in_turn(relay, destination, request, arguments).await,
         Err(refusal) => {
             if relay.client.end(&request.id).is_some() {
                 relay.client.error(&request.id, refusal.code, &refusal.text).await;
@@ -335,13 +336,43 @@ fn resolved(relay: &Relay, request: ClientRequest) -> Result<(ClientRequest, Str
     Ok((ClientRequest { envelope, message, ..request }, given))
 }
 
-/// Sends a request to its server. If the server is of the other era, the request is translated
-/// first, or answered here if the server cannot answer it.
+/// Sends a request to its server. If too much waits for the server, the request waits too, and delays
+/// no other request.
+async fn send_in_turn(
+    relay: &Arc<Relay>,
+    destination: Destination,
+    request: ClientRequest,
+    arguments: Option<String>,
+) {
+    let upstream = Arc::clone(&relay.upstreams[destination.index]);
+    let bytes = request.message.text().len();
+    if let Some(room) = upstream.try_room(bytes) {
+        return send(relay, destination, request, arguments, room).await;
+    }
+    let Some(place) = relay.client.place(&request.id, request.message.length()).await else {
+        return;
+    };
+    let relay = Arc::clone(relay);
+    tokio::spawn(async move {
+        let room = tokio::select! {
+            room = upstream.room(bytes) => room,
+            () = relay.client.until_ended(&request.id) => None,
+        };
+        drop(place);
+        if let Some(room) = room {
+            send(&relay, destination, request, arguments, room).await;
+        }
+    });
+}
+
+/// Sends a request to its server in the reserved `room`. If the server is of the other era, the
+/// request is translated first, or answered here if the server cannot answer it.
 async fn send(
     relay: &Arc<Relay>,
     destination: Destination,
     request: ClientRequest,
     arguments: Option<String>,
+    room: OwnedSemaphorePermit,
 ) {
     let Destination { index, edit, tool } = destination;
     let upstream = &relay.upstreams[index];
@@ -380,10 +411,10 @@ async fn send(
         let request = compose(0);
         again.request = request.clone();
         waiting.translation = Some(Box::new(Translation::Repeatable(again)));
-        upstream.request(waiting, |number| with_members(&request, number, ""))
+        upstream.request(Some(room), waiting, |number| with_members(&request, number, ""))
     } else {
         waiting.translation = translation.map(Box::new);
-        upstream.request(waiting, compose)
+        upstream.request(Some(room), waiting, compose)
     };
     match sent {
         Ok(number) => {

@@ -6,11 +6,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::message::Outgoing;
 
-const MESSAGES: usize = 1024;
 // Limit on the bytes in memory. A single message of any length fits.
 const BYTES: usize = 8 << 20;
-// Minimum size charged for a message. It covers the overhead beyond the bytes.
+// Minimum size charged for a message. It covers the overhead beyond the bytes, and limits the number
+// of messages.
 const MIN_COST: usize = 256;
+const MESSAGES: usize = BYTES / MIN_COST;
 
 /// The sending end of the queue. All clones share the same limits. A sender waits or is refused if
 /// there is no room; no message is dropped.
@@ -44,15 +45,33 @@ impl Sender {
     /// Sends a message, waiting until there is room. Returns false if the receiver is gone.
     pub(crate) async fn send(&self, message: impl Into<Outgoing>) -> bool {
         let message = message.into();
-        let room = Arc::clone(&self.room).acquire_many_owned(room(&message));
-        let Ok(room) = room.await else { return false };
+        let Some(room) = self.room(message.held()).await else { return false };
         self.messages.send(Queued { message, _room: room }).await.is_ok()
     }
 
     pub(crate) fn try_send(&self, message: impl Into<Outgoing>) -> Result<(), Refused> {
         let message = message.into();
-        let room = Arc::clone(&self.room).try_acquire_many_owned(room(&message));
-        let room = room.map_err(|_| Refused::Full)?;
+        let room = self.try_room(message.held()).ok_or(Refused::Full)?;
+        self.send_in(room, message)
+    }
+
+    /// Reserves room for a message of `bytes` bytes, if there is any.
+    pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_many_owned(cost(bytes)).ok()
+    }
+
+    /// Reserves room for a message of `bytes` bytes, waiting until there is room.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).acquire_many_owned(cost(bytes)).await.ok()
+    }
+
+    /// Sends a message in the reserved room.
+    pub(crate) fn send_in(
+        &self,
+        room: OwnedSemaphorePermit,
+        message: impl Into<Outgoing>,
+    ) -> Result<(), Refused> {
+        let message = message.into();
         self.messages.try_send(Queued { message, _room: room }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::Full,
             mpsc::error::TrySendError::Closed(_) => Refused::Closed,
@@ -60,8 +79,8 @@ impl Sender {
     }
 }
 
-fn room(message: &Outgoing) -> u32 {
-    message.held().clamp(MIN_COST, BYTES) as u32
+fn cost(bytes: usize) -> u32 {
+    bytes.clamp(MIN_COST, BYTES) as u32
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub(crate) fn open<U: Deref<Target = Upstream>>(
         Some(meta) => parameters_with(own.parameters, meta),
         None => own.parameters.to_owned(),
     };
-    let sent = upstream.request(pending, |id| request(id, own.method, &parameters).into());
+    let sent = upstream.request(None, pending, |id| request(id, own.method, &parameters).into());
     let number = sent.map_err(|refused| match refused {
         Refused::Full => "does not read its input".to_owned(),
         Refused::Closed => "is being stopped".to_owned(),

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::AbortHandle;
 
 use crate::json_rpc;
@@ -75,7 +75,7 @@ struct Notifications {
 
 /// The state that changes while the server runs. `asked` counts open questions to the client, and
 /// `long_lines` counts long messages that are still arriving. No deadline expires while either is
-/// above 0. `meta` holds the `_meta` members for each request to a 2026-07-28 server.
+/// above 0.  `meta` holds the `_meta` members for each request to a 2026-07-28 server.
 #[derive(Default)]
 struct UpstreamState {
     requests: PendingRequests,
@@ -148,16 +148,30 @@ impl Upstream {
         format!("{}__{tool}", self.name)
     }
 
-    /// Sends a request under a new id and registers it as pending. Fails at once if the queue is
-    /// full or closed, because waiting would delay other servers.
+    /// Returns room in the queue for a message of `bytes` bytes, if there is any.
+    pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.queue.try_room(bytes)
+    }
+
+    /// Waits for room in the queue for a message of `bytes` bytes.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.queue.room(bytes).await
+    }
+
+    /// Sends a request under a new id and registers it as pending. Without reserved `room`, fails at
+    /// once if the queue is full, because waiting would delay other servers.
     pub(crate) fn request(
         &self,
+        room: Option<OwnedSemaphorePermit>,
         pending: PendingRequest,
         compose: impl FnOnce(u64) -> Outgoing,
     ) -> Result<u64, Refused> {
         let mut state = self.state.lock();
         let id = state.requests.next_id();
-        self.queue.try_send(compose(id))?;
+        match room {
+            Some(room) => self.queue.send_in(room, compose(id))?,
+            None => self.queue.try_send(compose(id))?,
+        }
         state.requests.waiting.insert(id, pending);
         self.busy.notify_one();
         Ok(id)

@@ -17,7 +17,7 @@ use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer}
 use crate::upstream::Upstream;
 
 // Maximum number of pending requests of one session.
-const MAX_REQUESTS: usize = 256;
+const MAX_REQUESTS: usize = 16 << 10;
 // Maximum number of resources whose subscribers are tracked.
 const MAX_SUBSCRIBED: usize = 10_000;
 const MAX_QUESTIONS: usize = 256;

@@ -52,7 +52,9 @@ pub(crate) async fn repeat(relay: Arc<Relay>, mut again: Repeatable, answer: Ser
     let request = again.request.clone();
     pending.deadline = from.deadline();
     pending.translation = Some(Box::new(Translation::Repeatable(again)));
-    if let Ok(number) = from.request(pending, |number| with_members(&request, number, &members)) {
+    if let Ok(number) =
+        from.request(None, pending, |number| with_members(&request, number, &members))
+    {
         let route = Route::Upstream(relay.index_of(&from), number);
         if !relay.client.sent(&client_id, route) && from.take(number).is_some() {
             from.notify(cancelled(number));

@@ -307,3 +307,27 @@ fn a_batch_longer_than_memory_should_hold_loses_nothing() {
     let told = gateway.answer(id)["result"].to_string();
     assert!(told.contains("2,000,000 bytes"), "{told}");
 }
+
+#[test]
+fn thousands_of_calls_at_once_are_slowed_and_not_refused() {
+    const CALLS: u64 = 5000;
+    let store = Arc::new(TestStore::new());
+    let environment = [("SERVER_MORE", MORE_TOOLS)];
+    let mut gateway = Gateway::start(&store, &[], &server(), &environment);
+    gateway.shake_hands("2025-11-25");
+    gateway.call("echo", &json!({}));
+    // The server reads nothing meanwhile, and more waits than its queue holds.
+    gateway.ask("tools/call", &json!({"name": "sleep", "arguments": {"seconds": 2}}));
+    let long = "x".repeat(2000);
+    let last = (0..CALLS).fold(0, |_, number| {
+        let arguments = json!({"n": number, "long": long});
+        gateway.ask("tools/call", &json!({"name": "echo", "arguments": arguments}))
+    });
+    gateway.ask("tools/call", &json!({"name": "context_list", "arguments": {}}));
+    for _ in 0..CALLS + 2 {
+        let answer = gateway.message();
+        assert!(answer["id"].as_u64().unwrap() <= last + 1, "{answer:.200}");
+        assert!(answer["result"]["content"].is_array(), "{answer:.500}");
+        assert!(answer["result"].get("isError").is_none(), "{answer:.500}");
+    }
+}

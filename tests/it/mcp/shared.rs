@@ -212,21 +212,12 @@ fn a_server_that_dies_ends_the_calls_of_all_and_is_started_again() {
 }
 
 #[test]
-fn a_flood_of_requests_of_a_session_is_bounded() {
+fn a_flood_of_requests_of_a_session_holds_up_no_other() {
     let served = served();
     let (a, mut b) = (served.session(), served.session());
     let batch: Vec<Value> = (0..400).map(|n| call(&json!(n), "one__silent", &json!({}))).collect();
-    let flooding = a.clone();
-    let flood = thread::spawn(move || {
-        let mut answer = flooding.post(&Value::Array(batch));
-        let mut refused = 0;
-        while refused < 400 - 256 {
-            let event = answer.event().expect("a refusal");
-            assert!(text(&event["result"], 0).contains("too many requests of this session"));
-            refused += 1;
-        }
-    });
-    flood.join().unwrap();
+    let _flood = a.post(&Value::Array(batch));
+    until_silent(&mut b, 400);
     let told = b.call("one__echo", &json!({}));
     assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
 }
