@@ -18,6 +18,8 @@ use crate::results::stored;
 use crate::revision::{Era, EraMismatch};
 use crate::upstream::{Upstream, handshake, rounds};
 
+const NOT_KEPT: &str = "nothing of it is kept";
+
 /// Receives the messages of all servers of a session, and keeps the order of each server's
 /// messages. Waits while the client's queue is full, so that a client that does not read slows down
 /// the servers through their pipes.
@@ -48,14 +50,14 @@ impl Inbox for SessionInbox {
             // Not awaited: the client may not be reading, and the server's other deadlines must not
             // wait.
             let (relay, text) = (Arc::clone(&self.0), text.clone());
-            tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
+            tokio::spawn(async move { fail(&relay, pending, TIMED_OUT, &text).await });
         }
     }
 
     async fn lost(&self, of: &Arc<Upstream>, pending: PendingRequest, why: &str) {
         let Some(pending) = pending.fail_own(why) else { return };
         let text = format!("the server `{}` {why}", of.name);
-        self.0.fail(pending, INTERNAL_ERROR, &text).await;
+        fail(&self.0, pending, INTERNAL_ERROR, &text).await;
     }
 
     async fn failed(&self, of: &Arc<Upstream>, mut pending: Vec<PendingRequest>, why: &str) {
@@ -69,7 +71,7 @@ impl Inbox for SessionInbox {
         }
         let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
         for pending in pending.into_iter().filter_map(|pending| pending.fail_own(why)) {
-            relay.fail(pending, INTERNAL_ERROR, &text).await;
+            fail(relay, pending, INTERNAL_ERROR, &text).await;
         }
     }
 }
@@ -246,7 +248,8 @@ impl SessionInbox {
         let kind = line.kind;
         from.log_broken(&line);
         let pending = from.take_broken(&line);
-        if let Some(pending) = pending.and_then(|pending| pending.fail_own(&line.why)) {
+        let why = format!("sent an answer that cannot be read: {}; {NOT_KEPT}", line.why);
+        if let Some(pending) = pending.and_then(|pending| pending.fail_own(&why)) {
             self.end_broken(from, pending, line).await;
         }
         from.goes_on_after(kind)
@@ -267,9 +270,20 @@ impl SessionInbox {
             }
             None => None,
         };
-        let stored = stored.map(|name| format!("; what came is in {name}")).unwrap_or_default();
-        relay.fail(pending, INTERNAL_ERROR, &(text + &stored)).await;
+        let stored =
+            stored.map_or_else(|| NOT_KEPT.to_owned(), |name| format!("what came is in {name}"));
+        relay.fail(pending, INTERNAL_ERROR, &format!("{text}; {stored}")).await;
     }
+}
+
+/// Fails a request that its server does not answer. A handshake is answered without the server if the
+/// gateway has tools of its own.
+async fn fail(relay: &Arc<Relay>, pending: PendingRequest, code: i32, text: &str) {
+    let is_handshake = matches!(pending.kind, PendingKind::Handshake);
+    if is_handshake && relay.context_tools && relay.only().is_some() {
+        return handshake::answer_without(relay, pending, text).await;
+    }
+    relay.fail(pending, code, text).await;
 }
 
 /// Sends a server's request to the client once the client is ready. A server can be introduced, and

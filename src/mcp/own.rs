@@ -105,6 +105,29 @@ fn initialize(relay: &Relay, params: &Value) -> String {
     text_of(&result)
 }
 
+/// Returns the answer to a handshake in place of a server that cannot be used: to `initialize` for
+/// the revision `version`, or to `server/discover` if that is `None`.
+pub(crate) fn handshake(relay: &Relay, version: Option<&str>, why: &str) -> String {
+    let mut capabilities = serde_json::to_value(capabilities()).unwrap_or_default();
+    for list in ["tools", "resources"] {
+        capabilities[list] = json!({"listChanged": true});
+    }
+    let instructions = format!("{why}.\n\n{INSTRUCTIONS}");
+    let Some(version) = version else {
+        let result = discover(&capabilities, &instructions);
+        return with_first(modern_members(true), &result);
+    };
+    let version = negotiated(version);
+    relay.client.set_revision(version.as_str());
+    json!({
+        "protocolVersion": version,
+        "capabilities": capabilities,
+        "serverInfo": info(),
+        "instructions": instructions,
+    })
+    .to_string()
+}
+
 pub(crate) fn discover(capabilities: &Value, instructions: &str) -> String {
     let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
     let info = serde_json::to_value(info()).unwrap_or_default();

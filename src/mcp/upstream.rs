@@ -75,13 +75,14 @@ struct Notifications {
 
 /// The state that changes while the server runs. `asked` counts open questions to the client, and
 /// `long_lines` counts long messages that are still arriving. No deadline expires while either is
-/// above 0.  `meta` holds the `_meta` members for each request to a 2026-07-28 server.
+/// above 0. `noise` counts lines that are no messages. `meta` holds the `_meta` members for each request to a 2026-07-28 server.
 #[derive(Default)]
 struct UpstreamState {
     requests: PendingRequests,
     asked: usize,
     long_lines: usize,
     torn: u32,
+    noise: u64,
     is_running: bool,
     handshake: Handshake,
     meta: Option<String>,
@@ -223,6 +224,13 @@ impl Upstream {
     pub(crate) fn log_broken(&self, line: &BrokenLine) {
         let shown = line.shown.trim().replace(char::is_control, " ");
         if line.kind == BrokenKind::Log {
+            let noise = &mut self.state.lock().noise;
+            *noise += 1;
+            if *noise == 1 {
+                let text =
+                    "writes lines to its standard output that are no messages; they are logged";
+                self.log.write(&self.name, text);
+            }
             return self.log.write(&self.name, &shown);
         }
         self.log
@@ -291,6 +299,10 @@ impl Upstream {
 
     pub(crate) fn ended(&self, queue: &mut Receiver) -> Vec<PendingRequest> {
         let mut state = self.state.lock();
+        if state.noise > 1 {
+            let text = format!("{} lines of its standard output were no messages", state.noise);
+            self.log.write(&self.name, &text);
+        }
         while queue.try_recv().is_ok() {}
         state.is_running = false;
         state.long_lines = 0;

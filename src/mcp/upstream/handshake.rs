@@ -1,18 +1,19 @@
 //! Detects a server's revision: tries the handshake of the client's revision first, then the other
 //! one.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::client::{ClientRequest, Declared};
+use crate::client::{ClientRequest, Declared, subscriptions};
 use crate::delivery::{ServerAnswer, deliver};
 use crate::json_rpc::{self, Envelope, INITIALIZED, METHOD_NOT_FOUND};
 use crate::message::Message;
-use crate::pending::{PendingKind, PendingRequest};
+use crate::own;
+use crate::pending::{PendingKind, PendingRequest, Translation};
 use crate::relay::Relay;
 use crate::revision::{self, ClientProfile, Era, ServerProfile};
 use crate::server_request::{self, OwnRequest, result_of};
@@ -21,6 +22,9 @@ use crate::upstream::{Introduction, Upstream};
 /// Time to wait for an answer to `server/discover`. After this time, the server is assumed to have
 /// a revision before 2026-07-28, because some such servers ignore all requests before `initialize`.
 const PROBE: Duration = Duration::from_secs(10);
+// The pause before the next try to reach a server that was not there. It doubles with each one.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 // Error codes that only 2026-07-28 servers use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
@@ -200,6 +204,52 @@ async fn answer_from_profile(
     let pending = PendingRequest { client_id, ..PendingRequest::new(PendingKind::Handshake) };
     let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
     deliver(relay, answer, Vec::new(), "").await;
+}
+
+/// Answers the client's handshake in place of the only server, which `why` says cannot be used, so
+/// that the client has the gateway's own tools. Goes on trying to reach the server, and announces it.
+pub(crate) async fn answer_without(relay: &Arc<Relay>, pending: PendingRequest, why: &str) {
+    let Some(id) = pending.client_id.filter(|id| relay.client.end(id).is_some()) else { return };
+    let version = match pending.translation.map(|translation| *translation) {
+        Some(Translation::Opening { version }) => Some(version),
+        _ => None,
+    };
+    relay.client.set_declared(Declared { tools: false, resources: false });
+    relay.client.send(json_rpc::answer(&id, &own::handshake(relay, version.as_deref(), why))).await;
+    tokio::spawn(reach(Arc::downgrade(relay)));
+}
+
+async fn reach(relay: Weak<Relay>) {
+    let mut pause = MIN_BACKOFF;
+    loop {
+        sleep(pause).await;
+        pause = (pause * 2).min(MAX_BACKOFF);
+        let Some(relay) = relay.upgrade() else { return };
+        let Some(only) = relay.only() else { return };
+        let profile = relay.client.profile();
+        let told = only.handshake().initialize;
+        let initialize =
+            told.unwrap_or_else(|| profile.initialize(revision::negotiated("").as_str()));
+        let first = relay.client.era.get().unwrap_or(Era::Legacy);
+        let Ok(introduction) = introduce(only, &profile, &initialize, first).await else {
+            continue;
+        };
+        relay.client.set_declared(Declared {
+            tools: introduction.has("tools", ""),
+            resources: introduction.has("resources", ""),
+        });
+        *only.profile.lock() = Some(introduction);
+        for list in ["tools", "resources"] {
+            let method = format!("notifications/{list}/list_changed");
+            if relay.client.is_modern() {
+                subscriptions::changed(&relay, &method).await;
+            } else {
+                let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+                relay.client.send(text).await;
+            }
+        }
+        return;
+    }
 }
 
 /// Stores a log level for later requests to the only server, because a server of 2026-07-28 gets it

@@ -84,11 +84,13 @@ fn a_server_that_dies_fails_its_calls_and_is_started_again() {
 #[test]
 fn a_server_that_cannot_start_is_an_error() {
     let store = Arc::new(TestStore::new());
-    let mut gateway = Gateway::start(&store, &[], &["/nonexistent/server"], &[]);
+    // With context tools, the gateway answers in its place.
+    let alone = ["--no-context-tools"];
+    let mut gateway = Gateway::start(&store, &alone, &["/nonexistent/server"], &[]);
     let told = gateway.request("initialize", &json!({"protocolVersion": "2025-11-25"}));
     let why = told["error"]["message"].as_str().unwrap();
     assert!(why.contains("cannot be started: `/nonexistent/server`"), "{why}");
-    let mut gateway = Gateway::start(&store, &[], &["sh", "-c", "echo no >&2; exit 4"], &[]);
+    let mut gateway = Gateway::start(&store, &alone, &["sh", "-c", "echo no >&2; exit 4"], &[]);
     let told = gateway.request("initialize", &json!({"protocolVersion": "2025-11-25"}));
     let why = told["error"]["message"].as_str().unwrap();
     assert!(why.contains("exit status: 4"), "{why}");

@@ -50,7 +50,8 @@ fn lines_that_are_no_messages_end_only_their_call() {
     let id = raw(&mut gateway, r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[}]}}"#);
     let told = gateway.answer(id);
     assert_eq!(told["result"]["isError"], true, "{told}");
-    assert!(text(&told["result"], 0).contains("cannot be read"), "{told}");
+    let why = text(&told["result"], 0);
+    assert!(why.contains("cannot be read") && why.ends_with("; nothing of it is kept"), "{why}");
     for line in [
         r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":"never","result":{}}"#,
@@ -106,6 +107,9 @@ fn log_lines_are_no_reason_to_end_a_server() {
         eventually("they are in the log", || {
             let said = gateway.said();
             said.contains("server: [INFO] starting\n") && said.contains(r#"{"level":50,"error""#)
+        });
+        eventually("that is told once", || {
+            gateway.said().matches("that are no messages; they are logged").count() == 1
         });
     }
 }

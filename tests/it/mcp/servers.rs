@@ -1,5 +1,7 @@
 //! Several servers behind one gateway.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 /// Returns the environment of a scripted server that lists these.
@@ -323,4 +325,32 @@ fn a_file_without_a_server_that_can_be_used_is_an_error() {
     std::fs::write(&file, "{\"mcpServers\": {}}").unwrap();
     let ended = store.ctxfs("mcp", &["-c", "c7", "--servers", file.to_str().unwrap()]).run();
     assert_eq!(ended.code, 0);
+}
+
+#[test]
+fn the_context_tools_are_there_when_the_only_server_is_not() {
+    let store = Arc::new(TestStore::new());
+    store.put("c7", "a1", b"stored\n");
+    let program = store.scratch("late").join("server");
+    let mut gateway = Gateway::start(&store, &[], &[program.to_str().unwrap()], &[]);
+    let told = gateway.shake_hands("2025-11-25");
+    assert!(told["instructions"].as_str().unwrap().contains("cannot be started"), "{told}");
+    assert_eq!(told["capabilities"]["tools"]["listChanged"], true);
+    let listed = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert_eq!(listed[0], "context_list");
+    assert_eq!(text(&gateway.call("context_read", &json!({"ref": "a1"})), 0), "stored\n");
+    assert_eq!(gateway.call("echo", &json!({}))["isError"], true);
+    let [python, script] = server();
+    std::fs::write(&program, format!("#!/bin/sh\nexec {python} {script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    while gateway.message()["method"] != "notifications/tools/list_changed" {}
+    // The last of two pages has ours, too.
+    let listed = names(&gateway.request("tools/list", &json!({"cursor": "two"})), "tools");
+    assert!(listed.contains(&"context_list".to_owned()) && listed.len() > 6, "{listed:?}");
+    assert_eq!(text(&gateway.call("echo", &json!({})), 0), r#"{"arguments": {}, "name": "echo"}"#);
+    // Without tools of the gateway, the error is the client's.
+    let options = ["--no-context-tools"];
+    let mut gateway = Gateway::start(&store, &options, &["/nowhere/server"], &[]);
+    let refused = gateway.request("initialize", &json!({"protocolVersion": "2025-11-25"}));
+    assert!(refused["error"].is_object(), "{refused}");
 }
