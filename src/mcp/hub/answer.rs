@@ -91,6 +91,9 @@ async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
         let shelf = Arc::clone(&relay.shelf);
         let ours = tokio::task::spawn_blocking(move || own::rows(&shelf, own)).await;
         rows.extend(ours.unwrap_or_default());
+        if own == ListKind::Resources && hub.index.is_some() {
+            rows.push(index_tools::resource(relay));
+        }
     }
     format!("{{\"{}\":[{}]}}", kind.member(), rows.join(","))
 }

@@ -224,6 +224,18 @@ fn write_files(shelf: &LazyShelf, index: &Index) {
     }
 }
 
+fn uri(relay: &Relay) -> String {
+    format!("ctx://{}/catalog/index.json", relay.shelf.source.conversation())
+}
+
+/// Returns the entry of the whole index in the list of resources.
+pub(crate) fn resource(relay: &Relay) -> String {
+    let uri = location::uri(&uri(relay));
+    let about = "All tools of the servers, each on one line";
+    json!({"uri": uri, "name": "index.json", "description": about, "mimeType": "application/json"})
+        .to_string()
+}
+
 fn inline_bytes(relay: &Relay) -> u64 {
     relay.shelf.source.limits("").max_inline_bytes
 }
@@ -234,7 +246,7 @@ fn whole_index(relay: &Relay, index: &Index) -> String {
     if most == text.len() {
         return json!({"content": [{"type": "text", "text": text}]}).to_string();
     }
-    let uri = format!("ctx://{}/catalog/index.json", relay.shelf.source.conversation());
+    let uri = uri(relay);
     let end = text[..text.floor_char_boundary(most)].rfind('\n').unwrap_or(0);
     let tools = if relay.context_tools { " (context_read, context_grep)" } else { "" };
     let shown =

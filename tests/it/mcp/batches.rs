@@ -60,6 +60,9 @@ fn two_tools_stand_for_all() {
     assert!(instructions.contains("- echo (unknown)"), "{instructions}");
     assert_eq!(told["capabilities"]["tools"], json!({}));
     let listed = gateway.request("tools/list", &json!({}));
+    let resources = gateway.request("resources/list", &json!({}))["result"]["resources"].clone();
+    let whole = resources.as_array().unwrap().last().unwrap();
+    assert_eq!(whole["uri"], "ctx://c7/catalog/index.json");
     let tools = listed["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names[..2], ["get_tool_details", "run_tool_batch"]);
