@@ -119,7 +119,10 @@ pub(crate) fn is_notified_abstractly() -> bool {
 /// Returns the environment for a server that is given as a command after `--`: the environment of
 /// this process without `NOTIFY_SOCKET` and the variables of ctxfs.
 pub(crate) fn of_servers() -> Vec<(OsString, OsString)> {
-    let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(b"CTXFS_");
+    let is_own = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(b"CTXFS_") || name.starts_with(b"TOOL_OUTPUT_")
+    };
     std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
 }
 

@@ -297,5 +297,19 @@ fn without_context_tools_nothing_names_them() {
     let told = gateway.shake_hands("2025-11-25").to_string();
     let listed = gateway.request("tools/list", &json!({})).to_string();
     assert!(told.contains("one__*") && listed.contains("one__*"), "{told} {listed}");
-    assert!(!told.contains("context_") && !listed.contains("context_read"), "{told} {listed}");
+    assert!(!told.contains("context_read") && !listed.contains("context_read"), "{told} {listed}");
+}
+
+#[test]
+fn an_embedded_resource_keeps_its_uri_in_the_record() {
+    let store = Arc::new(TestStore::new());
+    let environment = [("SERVER_MORE", MORE_TOOLS)];
+    let mut gateway = Gateway::start(&store, &[], &server(), &environment);
+    gateway.shake_hands("2025-11-25");
+    let resource = json!({"uri": "mem://some/where?n=1", "text": "x".repeat(12_000)});
+    let result = json!({"content": [{"type": "resource", "resource": resource}]});
+    gateway.call_as("r", "result", &json!({"result": result}));
+    let meta = gateway.call("context_view", &json!({"ref": "r", "view": "meta.json"}));
+    let meta: Value = serde_json::from_str(text(&meta, 0)).unwrap();
+    assert_eq!(meta["uri"], "mem://some/where?n=1", "{meta}");
 }

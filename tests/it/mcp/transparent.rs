@@ -226,3 +226,21 @@ fn the_server_gets_the_environment_without_our_settings() {
     let expected = json!({"GITHUB_TOKEN": "t", "CTXFS_MAX_LINES": null, "CTXFS_STORE": null});
     assert_eq!(environment, expected);
 }
+
+#[test]
+fn a_server_gets_what_the_client_gave_without_our_settings() {
+    let environment = [
+        ("CTXFS_MAX_INLINE_BYTES", "9000"),
+        ("TOOL_OUTPUT_DIR", "out"),
+        ("TOOL_OUTPUT_MAX_BYTES", "9000"),
+        ("MY_KEY", "k"),
+    ];
+    let mut gateway = Gateway::with(&[], &environment);
+    let names: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
+    let told = gateway.call("env", &json!({"names": names}));
+    let told: Value = serde_json::from_str(text(&told, 0)).unwrap();
+    for (name, value) in environment {
+        let expected = if name == "MY_KEY" { json!(value) } else { json!(null) };
+        assert_eq!(told[name], expected, "{name}");
+    }
+}
