@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +18,8 @@ SERVER = HERE / "server.mjs"
 PACKAGE = "@modelcontextprotocol/conformance"
 # The revisions whose requirements are run, in this order.
 REVISIONS = ("2026-07-28", "2025-11-25")
+# The orders in which one gateway is asked each scenario of both revisions by itself.
+ORDERS = ("backward", "shuffled 1", "shuffled 2", "shuffled 3")
 # Seconds for all scenarios of a revision.
 SECONDS = 200
 # The least scenarios that a revision requires.
@@ -45,6 +48,10 @@ def run(program, packages, scratch, report):
             with opened(way, Server("server", argv, []), program, place) as reach:
                 through = verdicts(reach["url"], packages, place / "results")
                 compare(f"a server {what}", alone, through, report)
+                if what == "over stdio":
+                    for order in ORDERS:
+                        through = in_order(order, reach["url"], packages, place / order)
+                        compare(f"a server {what}, {order}", alone, through, report)
                 # Sessions with a server over HTTP cost no processes.
                 if argv == [url]:
                     through = verdicts(reach["url"], packages, place / "together", together=True)
@@ -58,11 +65,31 @@ def verdicts(url, packages, results, together=False):
         return dict(zip(REVISIONS, found))
 
 
+def in_order(order, url, packages, results):
+    """Returns the checks that fail, by revision and scenario: each scenario by itself, of both revisions, in an order."""
+    scenarios = [(revision, name) for revision in REVISIONS for name in required(packages, revision)]
+    if order == "backward":
+        scenarios.reverse()
+    else:
+        random.Random(order).shuffle(scenarios)
+    found = {revision: {} for revision in REVISIONS}
+    for revision, name in scenarios:
+        which = ["--spec-version", revision, "--scenario", name]
+        found[revision][name] = failing(which, url, packages, results / revision / name).get(name)
+    return found
+
+
 def verdict(url, packages, results, revision):
     """Returns the checks that fail, by the scenarios that a revision requires. What is only warned of does not count."""
+    found = failing(["--requirements", revision], url, packages, results)
+    return {name: found.get(name) for name in required(packages, revision)}
+
+
+def failing(which, url, packages, results):
+    """Runs scenarios, and returns the checks that fail by scenario."""
     results.mkdir(parents=True)
     argv = ["node", "--import", HERE / "older-node.mjs", packages.node(f"{PACKAGE}/dist/index.js"), "server",
-            "--requirements", revision, "--url", url, "--output-dir", results]
+            *which, "--url", url, "--output-dir", results]
     ended = client(argv, SECONDS, results)
     found = {}
     for file in results.glob("*/checks.json"):
@@ -71,7 +98,7 @@ def verdict(url, packages, results, revision):
         found[name] = sorted(check["id"] for check in checks if check["status"] == "FAILURE")
     if not found:
         raise Failed(f"no verdict: {ended}")
-    return {name: found.get(name) for name in required(packages, revision)}
+    return found
 
 
 def required(packages, revision):
