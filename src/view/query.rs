@@ -76,7 +76,9 @@ impl Query {
     }
 
     pub(super) fn around(&self, lines: u64) -> Self {
-        self.with(|options| (options.before, options.after) = (lines, lines))
+        self.with(|options| {
+            (options.before, options.after, options.around) = (None, None, lines);
+        })
     }
 
     /// Returns the same search with at most `max` lines. 0 permits any number, and lifts the limit

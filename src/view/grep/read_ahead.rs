@@ -219,7 +219,8 @@ struct MatchFinder<'a> {
 impl<'a> MatchFinder<'a> {
     fn new(spec: &SearchSpec<'a>) -> Option<Self> {
         let SearchSpec { matcher, options, .. } = *spec;
-        let context = if options.shows_lines() { options.before.max(options.after) } else { 0 };
+        let (before, after) = options.context();
+        let context = before.max(after);
         let searcher = SearcherBuilder::new()
             .line_number(false)
             .invert_match(options.invert)
@@ -552,7 +553,7 @@ mod tests {
     #[test]
     fn it_reads_the_same_forwards_and_back_and_need_not_be_read_to_the_end() {
         let content = text(20_000);
-        let much = SearchOptions { after: 1000, ..SearchOptions::default() };
+        let much = SearchOptions { after: Some(1000), ..SearchOptions::default() };
         for stop in [usize::MAX, 50_000] {
             with_ahead(&content, &much, sizes(0, 10_000), |ahead| {
                 assert!(!ahead.has_gaps());

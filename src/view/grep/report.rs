@@ -77,7 +77,7 @@ impl<'a> MatchReport<'a> {
             matches: 0,
             windowed: None,
             line: 0,
-            after: if options.shows_lines() { options.after } else { 0 },
+            after: options.context().1,
             gap: false,
             inverted: Inverted::default(),
         }
@@ -341,14 +341,12 @@ pub(super) fn search(
 }
 
 pub(super) fn searcher(options: &SearchOptions) -> Searcher {
-    let context = |lines: u64| {
-        if options.shows_lines() { usize::try_from(lines).unwrap_or(usize::MAX) } else { 0 }
-    };
+    let (before, after) = options.context();
     SearcherBuilder::new()
         .line_number(true)
         .invert_match(options.invert)
-        .before_context(context(options.before))
-        .after_context(context(options.after))
+        .before_context(before as usize)
+        .after_context(after as usize)
         .binary_detection(BinaryDetection::none())
         .bom_sniffing(false)
         .heap_limit(Some(CONTEXT_BYTES))

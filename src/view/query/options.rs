@@ -71,8 +71,10 @@ pub(crate) struct SearchOptions {
     pub(crate) column: bool,
     // -H or -h. Without either, lines have a name if many artifacts are searched.
     pub(crate) named: Option<bool>,
-    pub(crate) before: u64,
-    pub(crate) after: u64,
+    // -B, -A and -C. The first two have precedence, in any order.
+    pub(crate) before: Option<u64>,
+    pub(crate) after: Option<u64>,
+    pub(crate) around: u64,
     pub(crate) max: Option<u64>,
     // -g, --include, --exclude: globs as those of `-g`.
     pub(crate) globs: Vec<String>,
@@ -122,8 +124,8 @@ const OPTIONS: &[(&str, &[&str], Meaning)] = &[
     ("P", &["pcre2", "perl-regexp"], Switch(|to| to.syntax = Syntax::Perl)),
     ("", &["no-pcre2"], Switch(|to| to.syntax = Syntax::Regex)),
     ("", &["engine"], Engine),
-    ("w", &["word-regexp"], Switch(|to| to.word = true)),
-    ("x", &["line-regexp"], Switch(|to| to.line = true)),
+    ("w", &["word-regexp"], Switch(|to| (to.word, to.line) = (true, false))),
+    ("x", &["line-regexp"], Switch(|to| (to.word, to.line) = (false, true))),
     ("v", &["invert-match"], Switch(|to| to.invert = true)),
     ("c", &["count"], Switch(|to| to.count = true)),
     ("", &["count-matches"], Switch(|to| (to.count, to.only_matching) = (true, true))),
@@ -140,15 +142,9 @@ const OPTIONS: &[(&str, &[&str], Meaning)] = &[
     ("", &["no-column"], Switch(|to| to.column = false)),
     ("H", &["with-filename"], Switch(|to| to.named = Some(true))),
     ("hI", &["no-filename"], Switch(|to| to.named = Some(false))),
-    ("A", &["after-context"], Number(|to, lines| to.after = lines.min(MAX_CONTEXT))),
-    ("B", &["before-context"], Number(|to, lines| to.before = lines.min(MAX_CONTEXT))),
-    (
-        "C",
-        &["context"],
-        Number(|to, lines| {
-            (to.before, to.after) = (lines.min(MAX_CONTEXT), lines.min(MAX_CONTEXT));
-        }),
-    ),
+    ("A", &["after-context"], Number(|to, lines| to.after = Some(lines))),
+    ("B", &["before-context"], Number(|to, lines| to.before = Some(lines))),
+    ("C", &["context"], Number(|to, lines| to.around = lines)),
     ("m", &["max-count"], Number(|to, lines| to.max = Some(lines))),
     ("e", &["regexp"], Pattern),
     ("g", &["glob", "iglob", "include"], Glob(str::to_owned)),
@@ -201,6 +197,12 @@ impl SearchOptions {
     /// Returns true if the result shows lines, and not only a count or a name.
     pub(crate) fn shows_lines(&self) -> bool {
         !self.count && !self.names
+    }
+
+    /// Returns the number of lines to show before and after each match.
+    pub(crate) fn context(&self) -> (u64, u64) {
+        let lines = |own: Option<u64>| own.unwrap_or(self.around).min(MAX_CONTEXT);
+        if self.shows_lines() { (lines(self.before), lines(self.after)) } else { (0, 0) }
     }
 
     /// Parses a query, and returns its options and patterns.
@@ -418,7 +420,7 @@ impl fmt::Display for SearchOptions {
             (self.named == Some(false), "-h "),
         ];
         flags.iter().filter(|(on, _)| *on).try_for_each(|(_, flag)| f.write_str(flag))?;
-        match (self.before, self.after) {
+        match self.context() {
             (0, 0) => {}
             (before, after) if before == after => write!(f, "-C{after} ")?,
             (0, after) => write!(f, "-A{after} ")?,
@@ -453,6 +455,10 @@ mod tests {
             ("-C 3 x", "-C3 ", "x"),
             ("-wC 3 x", "-w -C3 ", "x"),
             ("-A2 -B1 x", "-B1 -A2 ", "x"),
+            ("-A2 -C5 x", "-B5 -A2 ", "x"),
+            ("-B0 -C5 -A1 -A3 x", "-A3 ", "x"),
+            ("-xw x", "-w ", "x"),
+            ("-w -x x", "-x ", "x"),
             ("-n x", "", "x"),
             ("-m0 x", "-m0 ", "x"),
             ("-m50 -o x", "-o -m50 ", "x"),

@@ -116,7 +116,7 @@ impl SearchOptions {
     // Reads what only a command line has: `-3` for `-C3`, and a pattern in the same word as `-e`.
     fn read_attached(&mut self, word: &str, patterns: &mut Vec<String>) -> Option<()> {
         if let Ok(lines) = word[1..].parse::<u16>() {
-            (self.before, self.after) = (lines.into(), lines.into());
+            self.around = lines.into();
             return Some(());
         }
         let pattern = word.strip_prefix("--regexp=").or_else(|| word.strip_prefix("-e"))?;

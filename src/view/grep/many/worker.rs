@@ -114,7 +114,7 @@ impl<'a> CorpusSearch<'a> {
 
     // Returns true if `--` separates the matches in two artifacts.
     pub(super) fn has_context(&self) -> bool {
-        !self.lists_artifacts() && self.query.options().before + self.query.options().after > 0
+        self.query.options().context() != (0, 0)
     }
 
     pub(super) fn options_of(&self, number: Option<usize>) -> SearchOptions {
