@@ -66,6 +66,11 @@ pub struct UnfinishedMessage {
 }
 
 impl UnfinishedMessage {
+    /// Returns true if nothing was written since the end of the last message.
+    pub fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
     fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
         let needs = self.line.needs(bytes).min(HELD);
         let by = || Client { conversation: Some(conversation.id().clone()), user: None };

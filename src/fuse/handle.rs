@@ -147,6 +147,8 @@ pub(crate) struct FileHandle {
     pub(crate) writes: bool,
     /// True if the handle created the file.
     pub(super) is_new: bool,
+    /// True if the file was a message log when it was opened.
+    pub(super) is_log: bool,
     pub(super) line: Mutex<PendingLine>,
     pub(super) last_close: Mutex<Option<Closing>>,
     pub(super) _share: Share,

@@ -79,7 +79,7 @@ impl ContextFs {
         if !handle.writes {
             return Err(FsError::WrongMode);
         }
-        if handle.node.is_message_log() {
+        if handle.is_log || handle.node.is_message_log() {
             message_log::write(fs, &handle, offset, bytes, mode, owner)?;
         } else {
             let file = handle.node.as_file()?;

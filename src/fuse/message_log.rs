@@ -15,7 +15,8 @@ use ctxfs_store::message::{Log, Published};
 use ctxfs_store::{Artifact, Stat, message, stat_file};
 
 /// Processes bytes written to the log. Appends whole lines as messages, and keeps the rest until
-/// its newline arrives.
+/// its newline arrives. Fails with ESTALE if the file is no longer the log: nobody would find the
+/// messages there.
 pub(super) fn write(
     fs: &Shared,
     handle: &FileHandle,
@@ -24,6 +25,7 @@ pub(super) fn write(
     mode: OpenMode,
     owner: Option<u64>,
 ) -> Result<()> {
+    check_is_log(handle)?;
     let mut pending = pending_line(fs, handle)?;
     let shown = log(fs, handle)?.len();
     if !mode.appends() && offset != shown && pending.next != Some(offset) {
@@ -49,8 +51,15 @@ pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Res
 /// stored beside the log.
 pub(super) fn end(fs: &Shared, handle: &FileHandle, is_gone: bool) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
+    if !pending.unfinished.is_empty() {
+        check_is_log(handle)?;
+    }
     let log = source(handle.node.as_file()?);
     Ok(log.end_message(&fs.engine, &handle.file, &mut pending.unfinished, is_gone)?)
+}
+
+fn check_is_log(handle: &FileHandle) -> Result<()> {
+    if handle.node.is_message_log() { Ok(()) } else { Err(FsError::Stale) }
 }
 
 /// Locks the unfinished line. Fails with EAGAIN while another request holds it, because that

@@ -267,13 +267,14 @@ fn opened(
         mode,
         writes,
         is_new,
+        is_log: node.is_message_log(),
         line: Mutex::default(),
         last_close: Mutex::default(),
         _share: share,
     };
+    let direct = handle.is_log;
     let fh = fs.handles.insert(Handle::File(Arc::new(handle)));
     let counts_mapped = mode.can_map_for_writing() && fs.engine.options().quota.is_some();
-    let direct = node.is_message_log();
     Opened { fh, file: Some(on_disk), writes, direct, pages, counts_mapped }
 }
 

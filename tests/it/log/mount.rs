@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
@@ -111,6 +112,56 @@ fn a_log_can_be_copied_in_and_edited_by_way_of_a_new_file() {
         append(&log).write_all(HELLO).unwrap();
         assert_eq!(fs::read(&log).unwrap(), HELLO, "{mode:?}");
         fs::remove_dir_all(mount.path().join("c7")).unwrap();
+    }
+}
+
+/// The log is replaced, exchanged, removed or moved away while a writer has it open.
+#[test]
+fn a_message_to_a_log_that_was_replaced_is_refused() {
+    for mode in Mode::ALL {
+        let (mount, log) = mounted(mode);
+        let new = log.with_file_name("new");
+        let ways: [(&str, &dyn Fn()); 4] = [
+            ("replaced", &|| fs::rename(&new, &log).unwrap()),
+            ("exchanged", &|| {
+                rustix::fs::renameat_with(CWD, &new, CWD, &log, RenameFlags::EXCHANGE).unwrap();
+            }),
+            ("removed", &|| fs::remove_file(&log).unwrap()),
+            ("moved away", &|| {
+                fs::rename(&log, log.with_file_name("archive").join("1.jsonl")).unwrap();
+            }),
+        ];
+        for (how, replace) in ways {
+            let mut file = append(&log);
+            let mut unfinished = append(&log);
+            file.write_all(HELLO).unwrap();
+            unfinished.write_all(&HELLO[..HELLO.len() - 1]).unwrap();
+            fs::write(&new, HELLO).unwrap();
+            replace();
+            assert_eq!(errno(file.write_all(HELLO)), Errno::STALE, "{how}, {mode:?}");
+            assert_eq!(errno(unfinished.write_all(b"\n")), Errno::STALE, "{how}, {mode:?}");
+            append(&log).write_all(HELLO).unwrap();
+            fs::remove_file(&log).unwrap();
+        }
+        // The same is told to a writer that closes an unfinished line.
+        let script = "
+import errno, os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(file, b'{\"role\":\"user\"}')
+os.unlink(sys.argv[1])
+try:
+    os.close(file)
+except OSError as error:
+    print(errno.errorcode[error.errno])
+";
+        let closed = Command::python(script, &[&log]).text();
+        assert_eq!(closed, "ESTALE\n", "{mode:?}");
+        // A log whose conversation was renamed is the log.
+        let mut file = append(&log);
+        let renamed = mount.path().join("c8");
+        fs::rename(mount.path().join("c7"), &renamed).unwrap();
+        file.write_all(HELLO).unwrap();
+        assert_eq!(fs::read(renamed.join("history/messages.jsonl")).unwrap(), HELLO);
     }
 }
 
