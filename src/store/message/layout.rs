@@ -238,7 +238,6 @@ fn not_a_message(why: &str) -> MessageError {
 const DEEPEST: u32 = 128;
 const LONGEST_NAME: u64 = 64 << 10;
 const FIRST_BLOCK: usize = 1 << 10;
-const LOST: &str = "\u{fffd}";
 const ROOM: usize = 64 << 10;
 
 pub(super) type LineSpan = std::ops::Range<u64>;
@@ -369,8 +368,8 @@ impl Read for BoundedReader<'_> {
 
 /// A reader of the text of a JSON string. The string must be valid and include its quotes.
 ///
-/// JSON can contain half of a surrogate pair, which is not a character. Such a half is read as
-/// U+FFFD.
+/// JSON can contain half of a surrogate pair, which is not a character. Such a half is read as the
+/// three bytes that UTF-8 would have for it, so it is not lost.
 pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,
     ready: Vec<u8>,
@@ -401,7 +400,7 @@ impl<'a> JsonStringReader<'a> {
         let at_hand = &at_hand[..at_hand.len().min(most)];
         let plain = memchr::memchr2(b'"', b'\\', at_hand).unwrap_or(at_hand.len());
         if plain > 0 {
-            self.ready.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
+            self.ready.extend(self.high.take().into_iter().flat_map(half_pair));
             self.ready.extend_from_slice(&at_hand[..plain]);
             self.string.consume(plain);
             return Ok(());
@@ -438,9 +437,10 @@ impl<'a> JsonStringReader<'a> {
         match (self.high.take(), unit) {
             (Some(high), 0xdc00..=0xdfff) => self.push(&[high, unit]),
             (high, unit) => {
-                self.push(high.as_slice());
+                self.ready.extend(high.into_iter().flat_map(half_pair));
                 match unit {
                     0xd800..=0xdbff => self.high = Some(unit),
+                    0xdc00..=0xdfff => self.ready.extend(half_pair(unit)),
                     unit => self.push(&[unit]),
                 }
             }
@@ -449,12 +449,17 @@ impl<'a> JsonStringReader<'a> {
     }
 
     fn end_pair(&mut self) {
-        self.ready.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
+        self.ready.extend(self.high.take().into_iter().flat_map(half_pair));
     }
 
     fn push(&mut self, units: &[u16]) {
         self.ready.extend_from_slice(String::from_utf16_lossy(units).as_bytes());
     }
+}
+
+fn half_pair(unit: u16) -> [u8; 3] {
+    let six_bits = |shift: u16| 0x80 | (unit >> shift & 0x3f) as u8;
+    [0xe0 | (unit >> 12) as u8, six_bits(6), six_bits(0)]
 }
 
 /// Converts offsets in the text of a string to offsets in the line. The offsets must be in
@@ -470,7 +475,7 @@ pub(super) fn places_in_line(
         loop {
             text += reader.ready.len() as u64;
             reader.ready.clear();
-            let missing = place.saturating_sub(text + reader.high.map_or(0, |_| LOST.len() as u64));
+            let missing = place.saturating_sub(text + reader.high.map_or(0, |_| 3));
             if missing == 0 {
                 return Ok(reader.string.position());
             }
@@ -570,12 +575,16 @@ mod tests {
         assert!(layout(r#"{"role":"tool","content":"a\ud83d"}"#).is_ok());
     }
 
-    fn text(json: &str) -> String {
+    fn bytes(json: &str) -> Vec<u8> {
         let line = LogLine::Bytes(json.as_bytes().to_vec());
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let reader = JsonStringReader::new(SpanReader::new(&line, 0..line.len())).unwrap();
-        { reader }.read_to_string(&mut text).unwrap();
-        text
+        { reader }.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn text(json: &str) -> String {
+        String::from_utf8(bytes(json)).unwrap()
     }
 
     #[test]
@@ -599,8 +608,8 @@ mod tests {
             r#"  "a\u003cb\ud83d\ude00<\ud83d<\ude00<\n<\u00e9<\u20ac<\ud83d\ud83d\ude00<\ud83d""#;
         let json = json.replace("\\n<", "\\n\u{20ac}<");
         let line = LogLine::Bytes(json.as_bytes().to_vec());
-        let text = text(&json);
-        let in_text: Vec<u64> = text.match_indices('<').map(|(at, _)| at as u64).collect();
+        let text = bytes(&json);
+        let in_text: Vec<u64> = memchr::memchr_iter(b'<', &text).map(|at| at as u64).collect();
         let escaped = |(at, _): (usize, &str)| at as u64;
         let mut in_line: Vec<u64> = json.match_indices('<').map(escaped).collect();
         in_line.extend(json.match_indices("\\u003c").map(escaped));
@@ -612,13 +621,18 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_a_replacement() {
-        for json in [r#""a\ud83dx""#, r#""a\ude00x""#, r#""a\ud83d\nx""#, r#""a\ud83d""#] {
-            let end = json.strip_prefix("\"a").unwrap();
-            let expected = format!("a\u{fffd}{}", if end.contains("\\n") { "\nx" } else { "x" });
-            let expected = if json.ends_with("d\"") { "a\u{fffd}" } else { &expected };
-            assert_eq!(text(json), expected, "{json}");
+    fn half_a_pair_stays() {
+        const HIGH: &[u8] = b"\xed\xa0\xbd";
+        let whole = "\u{1f600}".as_bytes();
+        for (json, expected) in [
+            (r#""a\ud83dx""#, vec![b"a", HIGH, b"x"]),
+            (r#""a\ude00x""#, vec![b"a", b"\xed\xb8\x80", b"x"]),
+            (r#""a\ud83d\nx""#, vec![b"a", HIGH, b"\nx"]),
+            (r#""a\ud83d""#, vec![b"a", HIGH]),
+            (r#""\ud83d\ud83d\ude00""#, vec![HIGH, whole]),
+            (r#""\ude00\ud83d""#, vec![b"\xed\xb8\x80", HIGH]),
+        ] {
+            assert_eq!(bytes(json), expected.concat(), "{json}");
         }
-        assert_eq!(text(r#""\ud83d\ud83d\ude00""#), "\u{fffd}\u{1f600}");
     }
 }
