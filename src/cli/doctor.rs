@@ -344,12 +344,20 @@ fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
             let mend = "local work goes on; docs/REMOTE.md, `When it is broken`, tells what to do";
             vec![CheckLevel::Warning.check(BUCKET, format!("{error:#}"), mend)]
         }
-        Some(Ok((url, clock))) => {
+        Some(Ok(remote::BucketHealth { url, clock, unfit })) => {
             let off = clock.map(|clock| {
                 let found = format!("this host's clock is {clock}");
                 CheckLevel::Warning.check("clock", found, "timedatectl set-ntp true")
             });
-            [DoctorCheck::ok(BUCKET, url)].into_iter().chain(off).collect()
+            let unfit = unfit.first().map(|first| {
+                let found = format!(
+                    "the names of {} are too long for a directory, such as `{first}`: they are not shared",
+                    output::counted(unfit.len(), "conversation")
+                );
+                let mend = "give them names of at most 255 bytes; each byte that is no ASCII counts three times";
+                CheckLevel::Warning.check(BUCKET, found, mend)
+            });
+            [DoctorCheck::ok(BUCKET, url)].into_iter().chain(off).chain(unfit).collect()
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use crate::remote::push::{durably as push_durably, run as push};
 pub(crate) use crate::remote::sharing::{
     SharedObjects, Sharing, ask, asking_options, begin, bucket_process, end, share, take_part, url,
 };
-pub(crate) use crate::remote::status::{health, list};
+pub(crate) use crate::remote::status::{BucketHealth, health, list};
 
 pub(crate) fn run(args: &RemoteArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     match &args.action {

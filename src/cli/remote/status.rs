@@ -13,7 +13,7 @@ use crate::remote::report::Problems;
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::{Store, Time};
-use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
+use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity, fits_directory};
 use ctxfs_sync::remote::{
     Home, Moment, Stored, SyncStatus, known_bucket, look, standing, store_now,
 };
@@ -52,27 +52,41 @@ pub(crate) fn show(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the URL of the bucket, and a text about this host's clock if the clock is off by more
-/// than a minute. Returns `None` if no bucket is set. Fails if the bucket does not answer or cannot
-/// be used by this host.
-pub(crate) fn health(
-    settings: &Settings,
-    store: &Path,
-) -> Option<anyhow::Result<(String, Option<String>)>> {
+/// The bucket as `ctxfs doctor` finds it. `clock` is a text about this host's clock if that is off by
+/// more than a minute. `unfit` are conversations of the store whose names a bucket that is a
+/// directory cannot have.
+#[derive(Default)]
+pub(crate) struct BucketHealth {
+    pub(crate) url: String,
+    pub(crate) clock: Option<String>,
+    pub(crate) unfit: Vec<String>,
+}
+
+/// Returns `None` if no bucket is set. Fails if the bucket does not answer or cannot be used by this
+/// host.
+pub(crate) fn health(settings: &Settings, store: &Path) -> Option<anyhow::Result<BucketHealth>> {
     settings.text(SettingKey::RemoteUrl)?;
     Some(healthy(settings, store))
 }
 
-fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<(String, Option<String>)> {
+fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<BucketHealth> {
     if !store.is_dir() {
-        return Ok((opened::url(settings)?.to_string(), None));
+        let url = opened::url(settings)?.to_string();
+        return Ok(BucketHealth { url, ..BucketHealth::default() });
     }
-    let RemoteStatus { url, clock, error, .. } = status(settings, &Store::open(store)?)?;
+    let store = Store::open(store)?;
+    let RemoteStatus { url, clock, error, .. } = status(settings, &store)?;
+    if let Some(error) = error {
+        return Err(anyhow::Error::msg(error));
+    }
+    let url = url.unwrap_or_default();
     let is_off = |clock: &i64| clock.unsigned_abs() > CLOCK_IS_OFF.as_millis() as u64;
-    match error {
-        Some(error) => Err(anyhow::Error::msg(error)),
-        None => Ok((url.unwrap_or_default(), clock.filter(is_off).map(clock_text))),
+    let mut unfit = Vec::new();
+    if url.starts_with("file:") {
+        let here = store.conversations()?.into_iter();
+        unfit.extend(here.filter(|id| !fits_directory(id)).map(|id| id.to_text()));
     }
+    Ok(BucketHealth { url, clock: clock.filter(is_off).map(clock_text), unfit })
 }
 
 fn status(settings: &Settings, store: &Store) -> anyhow::Result<RemoteStatus> {

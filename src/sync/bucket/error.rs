@@ -14,6 +14,12 @@ pub enum BucketError {
     #[error("the store refuses `{key}`: {why}")]
     Refused { key: String, why: String },
     #[error(
+        "the bucket never takes `{key}`: {why}. Other conversations go on; this one stays on this \
+         host. The names of conversations may be too long for the bucket: a directory takes 255 \
+         bytes, and each byte that is no ASCII counts three times"
+    )]
+    Unfit { key: String, why: String },
+    #[error(
         "cannot {what}: {why}. Nothing is lost here; look at the network and at `[remote] url`, \
          then try again"
     )]
@@ -73,6 +79,7 @@ impl BucketError {
             Self::Absent { .. }
             | Self::Exists { .. }
             | Self::Refused { .. }
+            | Self::Unfit { .. }
             | Self::Format(_)
             | Self::TooLarge { .. }
             | Self::TooMany { .. }

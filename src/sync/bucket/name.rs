@@ -13,6 +13,8 @@ pub(super) const MARK: &str = "ctxfs.json";
 /// Prefix of the keys of all conversations.
 pub const CONVERSATIONS: &str = "conversations/";
 const SEGMENT: &str = ".tar.zst";
+/// Maximum length in bytes of a name in a directory.
+const NAME_BYTES: usize = 255;
 const OBJECT: &str = ".zst";
 const BLOCKS: &str = ".blocks";
 const DIGITS: usize = 32;
@@ -64,6 +66,11 @@ pub fn log_prefix(conversation: &Component) -> String {
 
 pub(crate) fn segment_key(conversation: &Component, segment: SegmentId) -> String {
     format!("{}{segment}{SEGMENT}", log_prefix(conversation))
+}
+
+/// Returns true if a bucket that is a directory can have the conversation.
+pub fn fits_directory(conversation: &Component) -> bool {
+    encoded(conversation).len() <= NAME_BYTES
 }
 
 /// Returns the prefix of the keys of a conversation's objects and their tables of blocks.

@@ -242,6 +242,27 @@ fn without_the_bucket_nobody_waits_and_what_is_left_is_sent_later() {
     eventually("it is sent", || !ending(shared.path(), ".tar.zst").is_empty());
 }
 
+/// A directory takes names of 255 bytes. As the bucket writes it, this one has 540.
+#[test]
+fn a_name_that_the_bucket_cannot_have_holds_up_no_other() {
+    let mounts = Mounts::new();
+    let long = "\u{4f1a}".repeat(60);
+    mounts.one.tool("c7");
+    mounts.one.artifact(&long, "x.txt", b"some bytes\n");
+    let told = || mounts.one.status()["remote"]["error"].as_str().unwrap_or_default().to_owned();
+    eventually("it is told", || told().contains("the bucket never takes"));
+    for number in 0..5 {
+        let (name, start) = (format!("{number}.txt"), Instant::now());
+        mounts.one.artifact("c7", &name, b"other bytes\n");
+        mounts.arrives(&name, b"other bytes\n");
+        assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
+        assert!(!told().contains("does not answer"));
+    }
+    let found = mounts.one.store().ctxfs("doctor", &[]).run().stdout;
+    let found = String::from_utf8(found).unwrap();
+    assert!(found.contains("the names of 1 conversation are too long for a directory"), "{found}");
+}
+
 /// Returns the processes that ask a bucket for mounts.
 fn processes_of(bucket: &Path) -> Vec<u32> {
     let url = format!("file://{}/bucket", bucket.display());

@@ -5,6 +5,7 @@ use std::io;
 
 use crate::bucket::directory;
 use crate::bucket::error::{BucketError, FormatError};
+use crate::bucket::name::MARK;
 use crate::bucket::url::WebPage;
 
 /// Prefix of the client's error text for a response with an error status.
@@ -32,7 +33,8 @@ const OF_KEYS: [&str; 5] =
 
 /// A failed request, classified by what the caller can do next. `Odd` means that the key denotes
 /// something that ctxfs does not create: a link, a device or a directory. `Malformed` means that the
-/// store does not accept the form of the request, such as a header. `OddKey` means that a key
+/// store does not accept the form of the request, such as a header. `Unfit` means that the store
+/// never takes this key or its bytes: they are too long, for example. `OddKey` means that a key
 /// in a list is not a valid path; the client of the object store then returns no list at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -44,6 +46,7 @@ pub(super) enum Fault {
     Again(String),
     Unsupported(String),
     Malformed(String),
+    Unfit(String),
     Never(String),
     Odd,
     OddKey(String),
@@ -83,10 +86,15 @@ impl Fault {
             Self::Denied(why) => {
                 BucketError::Refused { key, why: format!("{why}. {LOOK_AT_RIGHTS}") }
             }
+            // Without the mark, no conversation is shared.
+            Self::Malformed(why) | Self::Unfit(why) if key != MARK => {
+                BucketError::Unfit { key, why }
+            }
             Self::Disk(why) => BucketError::Disk { what: format!("{what} `{key}`"), why },
             Self::Again(why)
             | Self::Unsupported(why)
             | Self::Malformed(why)
+            | Self::Unfit(why)
             | Self::Never(why) => {
                 BucketError::Away { what: format!("{what} `{key}`"), why }
             }
@@ -173,6 +181,7 @@ impl Fault {
                 Self::Denied(why)
             }
             io::ErrorKind::Interrupted | io::ErrorKind::TimedOut => Self::Again(why),
+            io::ErrorKind::InvalidFilename => Self::Unfit(why),
             _ => Self::Disk(why),
         }
     }
@@ -181,6 +190,7 @@ impl Fault {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Refused(error.to_string()),
             io::ErrorKind::Interrupted | io::ErrorKind::TimedOut => Self::Again(error.to_string()),
+            io::ErrorKind::InvalidFilename => Self::Unfit(error.to_string()),
             _ => Self::Never(error.to_string()),
         }
     }
@@ -218,6 +228,7 @@ impl ErrorResponse {
             (400, code) if OF_KEYS.contains(&code) => Fault::Refused(why),
             (400, code) if PASSING.contains(&code) => Fault::Again(why),
             (400, _) => Fault::Malformed(why),
+            (405 | 411 | 413 | 414 | 431, _) => Fault::Unfit(why),
             (501, _) => Fault::Unsupported(why),
             (408 | 425 | 429 | 500..=599, _) => Fault::Again(why),
             _ => Fault::Never(why),

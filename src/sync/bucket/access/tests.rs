@@ -63,7 +63,7 @@ fn an_object_is_created_once_and_read() {
 }
 
 #[test]
-fn a_fault_of_a_directory_names_the_path_and_no_network() {
+fn a_name_that_a_directory_cannot_have_concerns_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().display().to_string();
     let bucket = Bucket::open(&BucketUrl::parse(&format!("file://{root}")).unwrap(), []).unwrap();
@@ -74,9 +74,8 @@ fn a_fault_of_a_directory_names_the_path_and_no_network() {
     let written = bucket.create(&key, &bytes("x"), soon()).unwrap_err();
     for error in [read, written] {
         let told = error.to_string();
-        assert!(matches!(error, BucketError::Disk { .. }) && error.may_pass(), "{told}");
-        assert!(told.contains(&root) && told.contains("its disk"), "{told}");
-        assert!(!told.contains("network"), "{told}");
+        assert!(matches!(error, BucketError::Unfit { .. }) && !error.may_pass(), "{told}");
+        assert!(error.is_of_key() && told.contains(&root), "{told}");
     }
 }
 

@@ -105,6 +105,7 @@ pub(super) enum WireError {
     Absent { key: String },
     Exists { key: String },
     Refused { key: String, why: String },
+    Unfit { key: String, why: String },
     Away { what: String, why: String },
     Disk { what: String, why: String },
     Damaged { what: String },
@@ -126,6 +127,7 @@ impl From<&BucketError> for WireError {
             BucketError::Refused { key, why } => {
                 Self::Refused { key: key.clone(), why: why.clone() }
             }
+            BucketError::Unfit { key, why } => Self::Unfit { key: key.clone(), why: why.clone() },
             BucketError::Away { what, why } => Self::Away { what: what.clone(), why: why.clone() },
             BucketError::Disk { what, why } => Self::Disk { what: what.clone(), why: why.clone() },
             BucketError::Format(FormatError::Damaged { what }) => {
@@ -159,6 +161,7 @@ impl From<WireError> for BucketError {
             WireError::Absent { key } => Self::Absent { key },
             WireError::Exists { key } => Self::Exists { key },
             WireError::Refused { key, why } => Self::Refused { key, why },
+            WireError::Unfit { key, why } => Self::Unfit { key, why },
             WireError::Away { what, why } => Self::Away { what, why },
             WireError::Disk { what, why } => Self::Disk { what, why },
             WireError::Damaged { what } => Self::Format(FormatError::Damaged { what }),

@@ -5,6 +5,7 @@ use std::io;
 use object_store::Error;
 
 use super::Fault;
+use crate::bucket::BucketError;
 
 /// The innermost error of the client, given by its text.
 #[derive(Debug, thiserror::Error)]
@@ -32,12 +33,42 @@ fn an_answer_is_read_by_its_status_and_code() {
     assert!(matches!(status("400 Bad", "RequestTimeout"), Fault::Again(_)));
     assert!(matches!(status("400 Bad", "ExpiredToken"), Fault::Refused(_)));
     assert!(matches!(status("400 Bad", "InvalidArgument"), Fault::Malformed(_)));
+    for lasting in ["405 Not", "413 Large", "414 Long"] {
+        assert!(matches!(status(lasting, "X"), Fault::Unfit(_)), "{lasting}");
+    }
     assert!(matches!(status("401 Who", "X"), Fault::Refused(_)));
     assert!(matches!(status("403 No", "AccessDenied"), Fault::Refused(_)));
     assert!(matches!(status("501 What", "NotImplemented"), Fault::Unsupported(_)));
     assert!(matches!(status("301 There", "PermanentRedirect"), Fault::Never(_)));
     assert_eq!(status("404 None", "NoSuchBucket"), Fault::no_bucket());
     assert_eq!(status("412 There", "PreconditionFailed"), Fault::Exists);
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open `/b/x`: {0}")]
+struct OnDisk(#[source] io::Error);
+
+#[test]
+fn a_fault_of_a_directory_names_the_path_and_no_network() {
+    let source = Box::new(OnDisk(io::Error::from_raw_os_error(libc::EIO)));
+    let fault = Fault::of(&Error::Generic { store: "LocalFileSystem", source });
+    let error = fault.into_error("read", "x");
+    let told = error.to_string();
+    assert!(matches!(error, BucketError::Disk { .. }) && error.may_pass(), "{told}");
+    assert!(told.contains("/b/x") && told.contains("its disk"), "{told}");
+    assert!(!told.contains("network"), "{told}");
+}
+
+/// Without the mark of the bucket there is nothing else, so a retry is all that is left.
+#[test]
+fn what_a_store_never_takes_concerns_that_key() {
+    let long = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
+    for fault in [Fault::of_file(&long), status("400 Bad", "KeyTooLongError")] {
+        let of = |key: &str| fault.clone().into_error("write", key);
+        assert!(of("conversations/c7/log/x").is_of_key(), "{fault:?}");
+        assert!(!of("conversations/c7/log/x").may_pass(), "{fault:?}");
+        assert!(of("ctxfs.json").may_pass(), "{fault:?}");
+    }
 }
 
 #[test]
