@@ -39,7 +39,9 @@ pub use line::{
     Line, MessageLine, MoveLine, ObjectPlace, PARTS_BYTES, Parts, Place, PutLine, RemoveLine,
     SMALL_BYTES,
 };
-pub use name::{CONVERSATIONS, ObjectName, conversation_of, log_prefix, objects_prefix};
+pub use name::{
+    CONVERSATIONS, ObjectName, conversation_of, fits_directory, log_prefix, objects_prefix,
+};
 pub use object::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
 pub use objects::{Created, Deadline, Listed, Objects, RequestCounts, Tally};
 pub use segment::{

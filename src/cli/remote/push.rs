@@ -173,7 +173,9 @@ fn tidy(
     problems: &mut Problems,
 ) -> Result<Option<RemoteError>, RemoteError> {
     let tidying = if sweeps { GcMode::Delete } else { GcMode::Merge };
-    let Some(tidied) = opened.sync(|sync| sync.tidy_many(id, tidying))? else { return Ok(None) };
+    let Some(tidied) = opened.sync(|sync| sync.tidy_due(id, tidying, false))? else {
+        return Ok(None);
+    };
     if tidied.is_hindered() {
         problems.add(id.to_text(), "this host may not delete: set `sweep = false` in `[remote]`");
     }

@@ -65,6 +65,12 @@ pub enum RemoteError {
          host that has sent some sends them again with `ctxfs push {conversation}`"
     )]
     NoLog { conversation: String },
+    /// The clock of the object store is not known, so no age is.
+    #[error(
+        "nothing is deleted in `{conversation}`, as the clock of the object store and that of this \
+         host, or what the bucket lists, are {minutes} minutes apart: correct the clock that is wrong"
+    )]
+    Clocks { conversation: String, minutes: u64 },
 }
 
 /// Reason why the content of a segment is unknown. A `Missing` segment is no longer in the bucket.
@@ -123,7 +129,8 @@ impl RemoteError {
             | Self::Damaged { .. }
             | Self::Unknown { .. }
             | Self::Blind { .. }
-            | Self::NoLog { .. } => true,
+            | Self::NoLog { .. }
+            | Self::Clocks { .. } => true,
             Self::NoRoom { .. }
             | Self::Looker { .. }
             | Self::WriteOnce

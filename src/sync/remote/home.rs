@@ -228,6 +228,15 @@ impl Home {
         Ok(known.is_some_and(|known| known.write_once))
     }
 
+    /// Returns the conversations in which this host has removed something lately.
+    pub(super) fn untidy_conversations(&self) -> Result<Vec<Component>, RemoteError> {
+        let mut known = self.known_conversations()?;
+        known.retain(|id| {
+            self.conversation(id).is_ok_and(|it| it.untidy().is_ok_and(|it| it.is_some()))
+        });
+        Ok(known)
+    }
+
     /// Returns the conversations for which there is local state, sorted.
     pub fn known_conversations(&self) -> Result<Vec<Component>, RemoteError> {
         let entries = self.conversations.dir.entries();

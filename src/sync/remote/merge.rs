@@ -28,6 +28,8 @@ const MOST_BYTES: u64 = 32 << 20;
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
 const DAY: u64 = 24 * 60 * 60 * 1000;
+/// Number of names in a page of a list.
+const PAGE: usize = 1000;
 
 pub(crate) type SweptSegment = (SegmentId, Result<(), BucketError>);
 
@@ -104,13 +106,19 @@ impl Push<'_> {
         Ok(fitting(stale, &sizes))
     }
 
+    /// Returns the segments with bytes that were removed at least a week ago.
+    pub(crate) fn stale(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        Ok(stale(&pieces(self.notes)?.pieces, &log(looked)))
+    }
+
     pub(crate) fn to_sweep(
         &self,
         looked: &LookReport,
         now: u64,
+        stale: &BTreeSet<SegmentId>,
     ) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
-        let useless = useless(&log, &pieces(self.notes)?.pieces, now);
+        let useless = useless(&log, &pieces(self.notes)?.pieces, now, stale);
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
@@ -192,19 +200,21 @@ impl Push<'_> {
         self.notes.open_segment(id)
     }
 
-    /// Deletes segments that were covered at least a day ago. Also deletes the last segment if it
-    /// has been empty for a week. `now` is the time of the object store in milliseconds: see
-    /// `store_now`. Returns each deleted segment with its outcome.
+    /// Deletes segments that were covered at least a day ago, and covered ones of `stale`. Also
+    /// deletes the last segment if it has been empty for a week. `now` is the time of the object
+    /// store in milliseconds: see `store_now`. Returns each deleted segment with its outcome.
     ///
     /// The delay protects other hosts that list the bucket in pages. Without it, a list could miss
-    /// both a merge and the segments that it covers.
+    /// both a merge and the segments that it covers. Stale segments are not kept for that day where
+    /// a list has one page.
     pub(crate) fn sweep(
         &self,
         looked: &LookReport,
         now: u64,
+        stale: &BTreeSet<SegmentId>,
     ) -> Result<Vec<SweptSegment>, RemoteError> {
         let (log, found) = (log(looked), pieces(self.notes)?);
-        let useless = useless(&log, &found.pieces, now);
+        let useless = useless(&log, &found.pieces, now, stale);
         let conversation = self.notes.conversation();
         let keys = useless.iter().map(|id| segment_key(conversation, *id)).collect();
         let outcomes = self.bucket.delete(keys, (self.deadline)()).into_iter();
@@ -261,13 +271,22 @@ fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
     stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
 }
 
-fn useless(log: &SegmentList, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
+fn useless(
+    log: &SegmentList,
+    pieces: &[Piece],
+    now: u64,
+    stale: &BTreeSet<SegmentId>,
+) -> BTreeSet<SegmentId> {
     let rests = |id: &SegmentId, time| {
         log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
     };
-    let merges = pieces.iter().filter(|piece| rests(&piece.id, DAY));
-    let covered: BTreeSet<_> = merges.flat_map(|piece| piece.covers.keys().copied()).collect();
-    let mut useless: BTreeSet<_> = log.keys().filter(|id| covered.contains(id)).copied().collect();
+    let merges = pieces.iter().filter(|piece| log.contains_key(&piece.id));
+    let covered = merges.flat_map(|piece| {
+        let rests = rests(&piece.id, DAY);
+        let goes = move |id: &&SegmentId| rests || log.len() < PAGE && stale.contains(id);
+        piece.covers.keys().filter(goes)
+    });
+    let mut useless: BTreeSet<_> = covered.filter(|id| log.contains_key(id)).copied().collect();
     if let [piece] = pieces
         && piece.says_nothing()
         && log.len() == 1

@@ -36,6 +36,7 @@ use crate::bucket::{
 };
 use crate::remote::blocks::BLOCKS;
 use crate::remote::disk::StateDir;
+use crate::remote::tidy::Untidy;
 use crate::remote::{Limits, Moment, RemoteError, blocks, disk};
 use crate::replica::{Accepted, Covered, Covers, Origin, SegmentDigest, SegmentId, Stamp};
 use ctxfs_core::model::Component;
@@ -51,6 +52,8 @@ const MOST_SETTLED: u64 = 1024;
 const OVER: &str = "over";
 const SHOWN: &str = "shown.json";
 const MOST_SHOWN: u64 = 64 << 20;
+const UNTIDY: &str = "untidy.json";
+const MOST_UNTIDY: u64 = 4096;
 
 /// Local state about one conversation of a bucket. Only the holder of the push lock writes it. Each
 /// file is either replaced atomically or extended by whole lines, so a crash leaves the old or the
@@ -166,6 +169,19 @@ impl Notes {
             (false, false) | (true, true) => Ok(()),
         };
         kept.map_err(self.dir.failed("write", OVER))
+    }
+
+    /// Returns what this host removed lately. A file that cannot be understood counts as none.
+    pub(super) fn untidy(&self) -> Result<Option<Untidy>, RemoteError> {
+        let text = self.dir.read(UNTIDY, MOST_UNTIDY)?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    pub(super) fn keep_untidy(&self, untidy: Option<&Untidy>) -> Result<(), RemoteError> {
+        match untidy {
+            Some(untidy) => self.dir.write_json(UNTIDY, untidy),
+            None => self.dir.remove(UNTIDY),
+        }
     }
 
     pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {

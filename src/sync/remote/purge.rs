@@ -220,13 +220,22 @@ impl Synchronizer<'_> {
     /// its record may be gone already.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut PurgeReport) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
-        purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);
+        let now = match self.store_now(id, &LookReport::default()) {
+            Err(RemoteError::Clocks { .. }) => None,
+            now => Some(now?),
+        };
+        if let Some(now) = now {
+            let when = (now, UNNAMED, false);
+            purged.deletions.extend(collect_staged(self.bucket, id, when, deadline)?);
+        }
         if self.unnamed(notes)? == 0 {
             return Ok(());
         }
-        match collect_older(self.bucket, notes, (UNNAMED, false), (self.deadline)()) {
-            Err(RemoteError::Blind { .. } | RemoteError::NoLog { .. }) => {}
-            collected => purged.deletions.extend(collected?),
+        if now.is_some() {
+            match collect_older(self.bucket, notes, (now, UNNAMED), (self.deadline)()) {
+                Err(RemoteError::Blind { .. } | RemoteError::NoLog { .. }) => {}
+                collected => purged.deletions.extend(collected?),
+            }
         }
         purged.unnamed = self.unnamed(notes)?;
         Ok(())

@@ -25,6 +25,7 @@ use crate::remote::push::batch::{
     planned, recorded, small, too_long, unread,
 };
 use crate::remote::source::{OpenedFile, OwnLine, PushSource};
+use crate::remote::tidy::Untidy;
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
 use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
 
@@ -254,6 +255,10 @@ impl Push<'_> {
             since: batch.since(&now),
             digest: blake3::hash(&made.bytes).to_hex().to_string(),
         };
+        if !made.publication.segment.removed.is_empty() {
+            let tidied = self.notes.untidy()?.map_or_else(|| now.clone(), |it| it.tidied);
+            self.notes.keep_untidy(Some(&Untidy { removed: now.clone(), tidied }))?;
+        }
         self.notes.keep_intent(&intent, &made.bytes)?;
         // An object may belong to one record only.
         session.uploads.retain(|path, _| !batch.ready.contains_key(path));

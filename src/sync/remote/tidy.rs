@@ -1,10 +1,13 @@
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::bucket::{
     BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
 use crate::remote::{
-    LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
+    LookReport, Moment, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
 };
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
@@ -14,6 +17,19 @@ use ctxfs_core::model::Component;
 const ROUNDS: usize = 8;
 
 const MANY: usize = 64;
+
+/// Time after a removal for which a host tidies the conversation once a day. The removed bytes leave
+/// a week after the removal; the rest is a margin for days on which nothing could be done.
+const RESTLESS: Duration = Duration::from_hours(10 * 24);
+const DAY: Duration = Duration::from_hours(24);
+
+/// A conversation in which this host has removed something: when it did so last, and when it tidied
+/// last. There was nothing to tidy at the first removal.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Untidy {
+    pub(super) removed: Moment,
+    pub(super) tidied: Moment,
+}
 
 /// Actions of a garbage collection. `Look` is a dry run that only reports. `Merge` merges segments
 /// and deletes nothing. `Delete` also deletes unused segments and unused objects.
@@ -47,51 +63,58 @@ impl GarbageReport {
 }
 
 impl Synchronizer<'_> {
-    /// Like [`Self::tidy`], but does nothing and returns `None` if there are fewer than `MANY`
-    /// segments that no merge covers. Used after each push. If segments are unreadable or missing,
-    /// reports that in [`GarbageReport::blind`], not as an error.
-    pub fn tidy_many(
+    /// Like [`Self::tidy`], but does nothing and returns `None` unless there are `MANY` segments that
+    /// no merge covers, or this host has removed something here in the last [`RESTLESS`] days and
+    /// has not tidied for a day. If `is_first` is true, it counts as not tidied. Used after each
+    /// push. If segments are unreadable or missing, reports that in [`GarbageReport::blind`], not as
+    /// an error.
+    pub fn tidy_due(
         &self,
         id: &Component,
         tidying: GcMode,
+        is_first: bool,
     ) -> Result<Option<GarbageReport>, RemoteError> {
         let notes = self.home.conversation(id)?;
+        let now = (self.now)();
+        let untidy = notes.untidy()?;
+        let is_due =
+            untidy.as_ref().is_some_and(|untidy| is_first || now.since(&untidy.tidied) >= DAY);
         let covered = notes.covered()?;
         let living = notes.segments()?.into_iter().filter(|segment| !covered.contains(segment));
-        if living.count() < MANY {
+        if !is_due && living.count() < MANY {
             return Ok(None);
         }
-        match self.tidy(id, tidying) {
-            Err(blind @ (RemoteError::Blind { .. } | RemoteError::NoLog { .. })) => {
-                Ok(Some(GarbageReport { blind: Some(blind), ..GarbageReport::default() }))
-            }
-            tidied => tidied.map(Some),
+        let tidied = match self.tidy(id, tidying) {
+            Err(
+                blind @ (RemoteError::Blind { .. }
+                | RemoteError::NoLog { .. }
+                | RemoteError::Clocks { .. }),
+            ) => GarbageReport { blind: Some(blind), ..GarbageReport::default() },
+            tidied => tidied?,
+        };
+        if let Some(Untidy { removed, .. }) = untidy {
+            let is_over = now.since(&removed) >= RESTLESS && tidied.blind.is_none();
+            let untidy = Untidy { removed, tidied: now };
+            notes.keep_untidy(Some(&untidy).filter(|_| !is_over))?;
         }
+        Ok(Some(tidied))
     }
 
     /// Merges the segments of a conversation if there are many, or if segments contain bytes that
     /// were removed at least a week ago. With [`GcMode::Delete`], also deletes segments that have
-    /// been covered for a day, objects that are at least a week old and that no living record
-    /// names, and temporary files of writes that were interrupted at least a week ago. With
-    /// [`GcMode::Look`], only reports what would be done.
+    /// been covered for a day or had such bytes, objects that are at least a week old and that no
+    /// living record names, and temporary files of writes that were interrupted at least a week
+    /// ago. With [`GcMode::Look`], only reports what would be done.
     pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
         if tidying == GcMode::Look {
             return self.tidiable(&push, &notes);
         }
-        let mut tidied = GarbageReport { merges: push.merge_all()?, ..GarbageReport::default() };
+        let (merges, stale) = push.merge_all()?;
+        let mut tidied = GarbageReport { merges, ..GarbageReport::default() };
         if tidying == GcMode::Delete {
-            // Delete the last empty segment last, because it shows that the conversation has no
-            // content.
-            tidied.deletions = collect(self.bucket, &notes, false, (self.deadline)())?;
-            tidied.deletions.extend(self.swept(&push, &notes)?);
-            tidied.deletions.extend(collect_staged(
-                self.bucket,
-                id,
-                (None, WEEK),
-                (self.deadline)(),
-            )?);
+            tidied.deletions = self.deleted(&push, &notes, &stale)?;
         }
         for each in &tidied.deletions {
             tracing::info!(key = %each.key, outcome = ?each.outcome, "deleted from the bucket");
@@ -99,19 +122,47 @@ impl Synchronizer<'_> {
         Ok(tidied)
     }
 
-    fn swept(&self, push: &Push<'_>, notes: &Notes) -> Result<Vec<Collected>, RemoteError> {
+    /// Deletes unused objects, covered segments and the rests of interrupted writes. `stale` are
+    /// segments whose bytes were removed long ago.
+    fn deleted(
+        &self,
+        push: &Push<'_>,
+        notes: &Notes,
+        stale: &BTreeSet<SegmentId>,
+    ) -> Result<Vec<Collected>, RemoteError> {
         let (looked, id) = (self.look(notes)?, notes.conversation());
-        if looked.segments.is_empty() {
-            return Ok(Vec::new());
+        let now = self.store_now(id, &looked)?;
+        let mut deletions = collect(self.bucket, notes, Some(now), (self.deadline)())?;
+        // Delete the last empty segment last, because it shows that the conversation has no content.
+        if !looked.segments.is_empty() {
+            let listed = push.to_sweep(&looked, now, stale)?.into_iter();
+            let swept = push.sweep(&looked, now, stale)?.into_iter();
+            deletions.extend(listed.zip(swept).map(|(listed, (_, outcome))| {
+                let (key, size) = (format!("{}{}", log_prefix(id), listed.name), listed.size);
+                Collected { key, size, outcome: Some(outcome) }
+            }));
         }
-        let now = store_now(self.bucket, id, (self.deadline)())?;
-        let listed = push.to_sweep(&looked, now)?.into_iter();
-        let swept = push.sweep(&looked, now)?.into_iter();
-        let deletions = listed.zip(swept).map(|(listed, (_, outcome))| {
-            let (key, size) = (format!("{}{}", log_prefix(id), listed.name), listed.size);
-            Collected { key, size, outcome: Some(outcome) }
-        });
-        Ok(deletions.collect())
+        let staged = collect_staged(self.bucket, id, (now, WEEK, false), (self.deadline)())?;
+        deletions.extend(staged);
+        Ok(deletions)
+    }
+
+    /// Returns the current time by the clock of the object store. Fails if this host's clock, or the
+    /// latest segment in the list, contradicts it by more than an hour: ages are then unknown.
+    pub(super) fn store_now(
+        &self,
+        conversation: &Component,
+        looked: &LookReport,
+    ) -> Result<u64, RemoteError> {
+        let now = store_now(self.bucket, conversation, (self.deadline)())?;
+        let latest = looked.segments.iter().map(|listed| listed.modified_ms).max();
+        let off =
+            now.abs_diff((self.now)().wall).max(latest.map_or(0, |it| it.saturating_sub(now)));
+        if off <= HOUR {
+            return Ok(now);
+        }
+        let (conversation, minutes) = (conversation.to_text(), off / 60_000);
+        Err(RemoteError::Clocks { conversation, minutes })
     }
 
     fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<GarbageReport, RemoteError> {
@@ -121,15 +172,17 @@ impl Synchronizer<'_> {
         // bound of it.
         let now = looked.segments.iter().map(|each| each.modified_ms).max().unwrap_or_default();
         let prefix = log_prefix(notes.conversation());
-        let segments = push.to_sweep(&looked, now)?.into_iter().map(|listed| Collected {
+        let stale = push.stale(&looked)?;
+        let segments = push.to_sweep(&looked, now, &stale)?.into_iter().map(|listed| Collected {
             key: format!("{prefix}{}", listed.name),
             size: listed.size,
             outcome: None,
         });
         let mut deletions: Vec<_> = segments.collect();
-        deletions.extend(collect(self.bucket, notes, true, (self.deadline)())?);
+        deletions.extend(collect(self.bucket, notes, None, (self.deadline)())?);
         let id = notes.conversation();
-        deletions.extend(collect_staged(self.bucket, id, (Some(now), WEEK), (self.deadline)())?);
+        let when = (now, WEEK, true);
+        deletions.extend(collect_staged(self.bucket, id, when, (self.deadline)())?);
         Ok(GarbageReport { to_merge, deletions, ..GarbageReport::default() })
     }
 
@@ -151,11 +204,15 @@ impl Push<'_> {
         Ok(())
     }
 
-    fn merge_all(&self) -> Result<Vec<SegmentId>, RemoteError> {
+    /// Merges until there is nothing to merge. Returns the merges, and the segments that had bytes
+    /// which were removed at least a week ago.
+    fn merge_all(&self) -> Result<(Vec<SegmentId>, BTreeSet<SegmentId>), RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
+        let mut stale = BTreeSet::new();
         self.settle(&mut session)?;
         for _ in 0..ROUNDS {
             let looked = look(self.bucket, self.notes, (self.deadline)())?;
+            stale.extend(self.stale(&looked)?);
             let pushed = self.merge(&looked, &mut session)?;
             let is_done = pushed.segments.is_empty() && !pushed.again;
             merges.extend(pushed.segments);
@@ -166,7 +223,7 @@ impl Push<'_> {
                 self.settle(&mut session)?;
             }
         }
-        Ok(merges)
+        Ok((merges, stale))
     }
 }
 
@@ -188,8 +245,8 @@ pub struct Collected {
     pub outcome: Option<Result<(), BucketError>>,
 }
 
-/// Deletes those objects of a conversation that are older than a week by the clock of the object
-/// store and that no living record names. If `dry_run` is true, only lists them.
+/// Deletes those objects of a conversation that no living record names and that are older than a
+/// week at `now`, by the clock of the object store. Without `now`, only lists them.
 ///
 /// Lists the objects before it reads the segments. A record that is published between the two steps
 /// can then name only a younger object. Fails without deleting anything if segments are unreadable
@@ -197,16 +254,16 @@ pub struct Collected {
 pub(crate) fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
-    dry_run: bool,
+    now: Option<u64>,
     deadline: Deadline,
 ) -> Result<Vec<Collected>, RemoteError> {
-    collect_older(bucket, notes, (WEEK, dry_run), deadline)
+    collect_older(bucket, notes, (now, WEEK), deadline)
 }
 
 pub(super) fn collect_older(
     bucket: &dyn Objects,
     notes: &Notes,
-    (age, dry_run): (u64, bool),
+    (now, age): (Option<u64>, u64),
     deadline: Deadline,
 ) -> Result<Vec<Collected>, RemoteError> {
     let prefix = objects_prefix(notes.conversation());
@@ -214,35 +271,26 @@ pub(super) fn collect_older(
     let Some(latest) = listed.iter().map(|object| object.modified_ms).max() else {
         return Ok(Vec::new());
     };
-    // A dry run does not write an object to get the store's time. `latest` is a lower bound of it.
-    let now = if dry_run { latest } else { store_now(bucket, notes.conversation(), deadline)? };
+    let at = now.unwrap_or(latest);
     let used = used(bucket, notes, deadline)?;
-    let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= age);
+    let old = listed.into_iter().filter(|object| at.saturating_sub(object.modified_ms) >= age);
     let unused: Vec<Listed> = old.filter(|object| is_unused(object, &used)).collect();
-    Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
+    Ok(deleted(bucket, (&prefix, &unused), now.is_none(), deadline))
 }
 
 /// Deletes the temporary files that interrupted writes left next to the segments, the objects and
-/// the mark of the bucket. The files must be at least `age` old by the clock of the object store.
-/// If `latest` is given, only lists the files, and uses `latest` as the current time of that clock.
-/// Only a bucket that is a directory has such files. For other buckets, makes no request.
+/// the mark of the bucket. The files must be at least `age` old at `now`, by the clock of the object
+/// store. A dry run only lists the files. Only a bucket that is a directory has such files. For other buckets, makes no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,
-    (latest, age): (Option<u64>, u64),
+    (now, age, dry_run): (u64, u64, bool),
     deadline: Deadline,
 ) -> Result<Vec<Collected>, RemoteError> {
     let directories = [String::new(), log_prefix(conversation), objects_prefix(conversation)];
     let mut staged = bucket.list_staged(&directories, deadline)?;
-    let Some(newest) = staged.iter().map(|each| each.modified_ms).max() else {
-        return Ok(Vec::new());
-    };
-    let now = match latest {
-        Some(latest) => latest.max(newest),
-        None => store_now(bucket, conversation, deadline)?,
-    };
     staged.retain(|each| now.saturating_sub(each.modified_ms) >= age);
-    Ok(deleted(bucket, ("", &staged), latest.is_some(), deadline))
+    Ok(deleted(bucket, ("", &staged), dry_run, deadline))
 }
 
 fn deleted(

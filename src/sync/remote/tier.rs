@@ -75,6 +75,10 @@ struct PusherState {
     unchecked: Option<VecDeque<Component>>,
     looked: Option<(Instant, SystemTime)>,
     took: Duration,
+    /// Conversations that this process has tidied.
+    tidied: BTreeSet<Component>,
+    /// Conversations to be tidied, and when they were listed.
+    untidy: (VecDeque<Component>, Option<Instant>),
 }
 
 impl Tier {

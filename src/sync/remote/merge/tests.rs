@@ -21,7 +21,7 @@ fn merged(bucket: &TestBucket, host: &mut TestHost) -> Result<Pushed, RemoteErro
 fn swept(bucket: &TestBucket, host: &mut TestHost) -> usize {
     let looked = host.look(bucket);
     let now = store_now(bucket, host.notes.conversation(), soon()).unwrap();
-    let swept = host.pushing(bucket, |push, _| push.sweep(&looked, now)).unwrap();
+    let swept = host.pushing(bucket, |push, _| push.sweep(&looked, now, &BTreeSet::new())).unwrap();
     assert!(swept.iter().all(|(_, outcome)| outcome.is_ok()));
     swept.len()
 }

@@ -21,7 +21,7 @@ pub(crate) struct Host {
     pub(crate) scene: Scene,
     pub(crate) bucket: Bucket,
     pub(crate) home: Home,
-    lock: PushLock,
+    pub(crate) lock: PushLock,
 }
 
 pub(crate) fn deadline() -> Deadline {

@@ -24,6 +24,8 @@ const SCAN_SELDOM: u32 = 50;
 /// the previous scan.
 const SLACK: Duration = Duration::from_secs(2);
 const SESSIONS: usize = 4096;
+/// Interval between lists of the conversations in which this host has removed something.
+const TIDY: Duration = Duration::from_hours(24);
 
 /// Result of one unit of work of the pusher. `Idle` means that there is no work before `until`,
 /// unless the number of changes of the backlog exceeds `changes`. `Ended` means that the tier is
@@ -79,6 +81,9 @@ impl TierInner {
         drop(backlog);
         if let Some((id, waiting)) = next {
             self.push(&id, waiting);
+            return PusherStep::Worked;
+        }
+        if waits.is_none() && self.tidy_next(now) {
             return PusherStep::Worked;
         }
         let mut pusher = self.pusher.lock();
@@ -272,13 +277,40 @@ impl TierInner {
         pusher.sessions.remove(id).unwrap_or_default()
     }
 
-    /// Merges the segments of a conversation if there are many. If this host may not delete
-    /// objects, logs that.
+    /// Tidies the next conversation in which this host has removed something, also if nothing is
+    /// pushed there any more. Lists them once a day. Returns false if there is none now.
+    fn tidy_next(&self, now: Instant) -> bool {
+        let Ok(Some(known)) = self.access.known() else { return false };
+        let next = {
+            let PusherState { untidy: (waiting, listed), .. } = &mut *self.pusher.lock();
+            if listed.is_none_or(|listed| now - listed >= TIDY) {
+                *listed = Some(now);
+                waiting.extend(known.home.untidy_conversations().unwrap_or_default());
+            }
+            waiting.pop_front()
+        };
+        let Some(id) = next else { return false };
+        let tidied = self.identify().and_then(|known| {
+            let Some(known) = known else { return Ok(()) };
+            let Some(lock) = self.access.lock(&known, Duration::ZERO)? else { return Ok(()) };
+            let _turn = self.access.lock_conversation(&id);
+            self.access.sync((&*known, &*lock), PATIENCE, |sync| self.tidy(sync, &id))
+        });
+        if let Err(error) = tidied {
+            self.breaker.refused(&error);
+        }
+        true
+    }
+
+    /// Merges the segments of a conversation if there are many, and once a day if this host has
+    /// removed something there. If this host may not delete objects, logs that.
     fn tidy(&self, sync: &Synchronizer<'_>, id: &Component) -> Result<(), RemoteError> {
         let deletes = self.access.options.sweeps;
         let tidying = if deletes { GcMode::Delete } else { GcMode::Merge };
-        let tidied = sync.tidy_many(id, tidying)?;
+        let is_first = !self.pusher.lock().tidied.contains(id);
+        let tidied = sync.tidy_due(id, tidying, is_first)?;
         let Some(tidied) = tidied else { return Ok(()) };
+        self.pusher.lock().tidied.insert(id.clone());
         if tidied.is_hindered() {
             tracing::warn!("this host may not delete: set `sweep = false` in `[remote]`");
         }

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use crate::bucket::segment_key;
 use crate::remote::Pushed;
 use crate::remote::error::Unknown;
@@ -10,7 +8,8 @@ use crate::remote::tidy::*;
 const ONE_DAY: Duration = Duration::from_hours(24);
 
 fn collected(bucket: &TestBucket, host: &TestHost, dry_run: bool) -> Vec<Collected> {
-    collect(bucket, &host.notes, dry_run, soon()).unwrap()
+    let now = || store_now(bucket, host.notes.conversation(), soon()).unwrap();
+    collect(bucket, &host.notes, (!dry_run).then(now), soon()).unwrap()
 }
 
 fn objects(bucket: &TestBucket, host: &TestHost) -> usize {
@@ -77,7 +76,7 @@ fn nothing_goes_while_a_segment_cannot_be_read() {
     bucket.pass(8 * ONE_DAY);
     let reader = TestHost::new();
     for _ in 0..2 {
-        let error = collect(&bucket, &reader.notes, false, soon()).unwrap_err();
+        let error = collect(&bucket, &reader.notes, Some(u64::MAX), soon()).unwrap_err();
         let why = Unknown::Unreadable;
         assert!(is_blind(&error, why), "{error}");
     }
@@ -110,7 +109,7 @@ fn nothing_goes_while_a_segment_is_missing() {
     let bytes = bucket.get(&first, None, soon()).unwrap();
     bucket.delete(vec![first.clone()], soon());
     for reader in [&TestHost::new(), &host] {
-        let error = collect(&bucket, &reader.notes, false, soon()).unwrap_err();
+        let error = collect(&bucket, &reader.notes, Some(u64::MAX), soon()).unwrap_err();
         assert!(is_blind(&error, Unknown::Missing), "{error}");
     }
     assert_eq!(objects(&bucket, &host), 2);
@@ -125,7 +124,7 @@ fn nothing_goes_while_the_list_names_what_is_not_there() {
     let (host, first) = pushed(&bucket);
     bucket.hide(Some(&first));
     let reader = TestHost::new();
-    let error = collect(&bucket, &reader.notes, false, soon()).unwrap_err();
+    let error = collect(&bucket, &reader.notes, Some(u64::MAX), soon()).unwrap_err();
     assert!(is_blind(&error, Unknown::Absent), "{error}");
     assert_eq!(objects(&bucket, &host), 2);
     bucket.hide(None);
@@ -139,7 +138,7 @@ fn nothing_goes_where_no_segment_is_left() {
     let prefix = log_prefix(host.notes.conversation());
     let keys = bucket.names(&prefix).into_iter().map(|name| format!("{prefix}{name}"));
     bucket.delete(keys.collect(), soon());
-    let error = collect(&bucket, &TestHost::new().notes, false, soon()).unwrap_err();
+    let error = collect(&bucket, &TestHost::new().notes, Some(u64::MAX), soon()).unwrap_err();
     assert!(matches!(error, RemoteError::NoLog { .. }), "{error}");
     assert_eq!(objects(&bucket, &host), 2);
 }
