@@ -1,6 +1,6 @@
 //! `.jq/<filter>`: the output of jq.
 //!
-//! The language is implemented by jaq. A filter can run for ever, and a filter that recurses
+//! The language is implemented by jaq; [`update`] and the prelude adapt its results to jq. A filter can run for ever, and a filter that recurses
 //! without end crashes its process. jaq has no hook between its steps that could prevent either,
 //! and a separate thread would not contain them. [`run_filter`] therefore runs in a separate
 //! process with limits, which [`Filters`](ctxfs_core::model::Filters) starts. This module
@@ -8,11 +8,13 @@
 //! [`results`] turns the answers into the text of the view, and [`protocol`] defines the messages.
 
 mod loose;
+mod matching;
 mod path;
 mod program;
 mod protocol;
 mod results;
 mod sender;
+mod update;
 
 use std::io::Write;
 use std::sync::atomic::AtomicU64;

@@ -6,6 +6,7 @@ use std::io::{BufRead, Write};
 
 use jaq_core::compile::Undefined;
 use jaq_core::data::HasLut;
+use jaq_core::load::parse::Def;
 use jaq_core::load::{Arena, Loader};
 use jaq_core::{Compiler, Ctx, DataT, Exn, Lut, Vars, compile, load, native};
 use jaq_json::write::Pp;
@@ -16,9 +17,13 @@ use crate::clean;
 use crate::jq::loose;
 use crate::jq::protocol;
 use crate::jq::protocol::{FilterInput, FilterRequest, Tag};
+use crate::jq::update;
+use crate::jq::update::{definition, rewritten};
 
 // Named filters that are not available, because the result must depend only on the artifact.
 const MISSING_FILTERS: [&str; 2] = ["env", "now"];
+// The name of the definition that has the program.
+const MAIN: &str = "_main";
 // Maximum size in bytes of the part of a result that is sent at once.
 const PART_BYTES: usize = 64 << 10;
 // Maximum length in characters of an error, which may quote a value.
@@ -147,22 +152,37 @@ fn compiled<'a>(
 fn compile(program: &str) -> Result<CompiledFilter, String> {
     let prelude = load::parse(include_str!("prelude.jq"), |parser| parser.defs())
         .expect("the prelude parses");
-    let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let is_there = |fun: &native::Fun<FilterData>| !MISSING_FILTERS.contains(&fun.0);
-    let inputs =
-        jaq_std::input::funs::<FilterData>().into_vec().into_iter().map(native::run::<FilterData>);
+    let own = update::filters::<FilterData>();
+    let hidden: Vec<_> = own.iter().map(|fun| fun.0).chain(MISSING_FILTERS).collect();
+    let library = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let library = library.filter(|def| !hidden.contains(&def.name));
+    let defs = library.chain(prelude.into_iter().map(definition)).map(as_long_as_the_program);
     let funs = jaq_core::funs::<FilterData>()
-        .chain(jaq_std::funs::<FilterData>().filter(is_there))
+        .chain(jaq_std::funs::<FilterData>())
         .chain(jaq_json::funs::<FilterData>())
-        .chain(inputs);
+        .filter(|fun| !hidden.contains(&fun.0));
+    let inputs = jaq_std::input::funs::<FilterData>().into_vec();
+    let funs = funs.chain(inputs.into_iter().map(native::run::<FilterData>)).collect::<Vec<_>>();
+    let funs = funs.into_iter().chain(own.into_iter().map(native::run::<FilterData>));
     let arena = Arena::default();
-    let modules = Loader::new(defs.chain(prelude))
+    // The rewritten program is a definition. As it is, it is loaded for the errors in its text.
+    Loader::new([])
         .load(&arena, load::File { code: program, path: () })
+        .map_err(|errors| of_text(program, &errors))?;
+    let term =
+        load::parse(program, |parser| parser.term()).ok_or("modules cannot be loaded here")?;
+    let main = Def { name: MAIN, args: Vec::new(), body: rewritten(term) };
+    let modules = Loader::new(defs.chain([main]))
+        .load(&arena, load::File { code: MAIN, path: () })
         .map_err(|errors| of_text(program, &errors))?;
     Compiler::default()
         .with_funs(funs)
         .compile(modules)
         .map_err(|errors| of_names(program, &errors))
+}
+
+fn as_long_as_the_program<'s>(def: Def<&'static str>) -> Def<&'s str> {
+    def
 }
 
 // The writer of answers. Results and messages about the input share it.
@@ -230,7 +250,7 @@ impl FilterRun<'_, '_> {
                     sep_space: pretty,
                     ..Pp::default()
                 };
-                jaq_json::write::write(self, &style, 0, value)?;
+                jaq_json::write::write(self, &style, 0, &update::printed(value))?;
             }
         }
         self.text.push(b'\n');

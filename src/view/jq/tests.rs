@@ -284,3 +284,60 @@ fn time_can_run_out() {
     assert!(notice.starts_with("# out of time, "), "{notice}");
     assert!(notice.contains("; what was found before follows. Go on with line "), "{notice}");
 }
+
+/// What jq 1.8.1 prints: for each case a filter, its input, and the results, a line each. A blank line
+/// separates the cases.
+const CASES: &str = include_str!("tests/cases.txt");
+
+#[test]
+fn results_are_those_of_jq_1_8() {
+    let cases: Vec<&str> = CASES.trim_end().split("\n\n").collect();
+    assert!(cases.len() > 60);
+    for case in cases {
+        let mut lines = case.splitn(3, '\n');
+        let (filter, input) = (lines.next().unwrap(), lines.next().unwrap());
+        let found = text(&format!("-c {filter}").replace('%', "%25"), input);
+        assert_eq!(found.trim_end(), lines.next().unwrap(), "{filter} of {input}");
+    }
+}
+
+/// Where results differ from those of jq 1.8.1, as the page on JSON tells: a filter, what jq prints,
+/// and what is printed here.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    ("[[1,2],3][] as [$a] ?// $a | $a", "`1`, `3`", "refused"),
+    ("reduce 1 / 2 as $x (0; . + $x)", "`0.5`", "refused: `(1 / 2)`"),
+    ("{a: [1]} as {$a: [$b]} | [$a, $b]", "`[[1],1]`", "refused"),
+    ("$__loc__", "its line", "refused"),
+    ("builtins, env, $ENV, now", "about its machine", "refused"),
+    ("9007199254740993 + 0", "`9007199254740992`", "`9007199254740993`"),
+    ("\"ab\" * 1.5", "`ab`", "an error"),
+    ("\"aab\" | [match(\"a|aa\"; \"l\").string]", "`[\"aa\"]`", "an error"),
+    ("[2024, 1, 1] | mktime", "`1706745600`", "an error"),
+    ("try error(\"x\") catch .", "its own words for its own errors", "other words"),
+];
+
+#[test]
+fn the_page_tells_where_results_differ() {
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/semantics/json.md"
+    ));
+    let escaped = |text: &str| text.replace('|', "\\|");
+    let rows: String = OTHERWISE
+        .iter()
+        .map(|(filter, jq, here)| format!("| `{}` | {jq} | {here} |\n", escaped(filter)))
+        .collect();
+    let table = format!("| filter | jq 1.8 | here |\n|---|---|---|\n{rows}\n");
+    assert!(page.unwrap().contains(&table), "docs/semantics/json.md lacks:\n{table}");
+    for (filter, jq, here) in OTHERWISE {
+        let found = text(&format!("-c {filter}"), "null");
+        let is_refused = found.starts_with("# not a filter");
+        let is_error = found.starts_with("# error");
+        match *here {
+            here if here.starts_with("refused") => assert!(is_refused, "{filter}: {found}"),
+            "an error" => assert!(is_error, "{filter}: {found}"),
+            "other words" => assert!(!is_error, "{filter}: {found}"),
+            here => assert_eq!(format!("`{}`", found.trim_end()), here, "{filter}, not {jq}"),
+        }
+    }
+}
