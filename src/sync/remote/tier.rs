@@ -253,10 +253,14 @@ impl TierInner {
         }
     }
 
-    fn record<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
+    fn record<T>(
+        &self,
+        about: Option<&Component>,
+        outcome: Result<T, RemoteError>,
+    ) -> Result<T, RemoteError> {
         match &outcome {
             Err(error) if error.may_pass() => self.failed(error),
-            Err(error) => self.breaker.refused(error),
+            Err(error) => self.breaker.refused(about, error),
             Ok(_) => {}
         }
         outcome
@@ -303,7 +307,7 @@ impl<'a> Eviction<'a> {
 
     fn let_go(&mut self, path: &RelPath) -> EvictionResult {
         let tried = self.try_let_go(path);
-        let gone = self.inner.record(tried);
+        let gone = self.inner.record(Some(&self.id), tried);
         gone.unwrap_or(EvictionResult::Kept("the bucket does not have it as it should"))
     }
 

@@ -1,5 +1,6 @@
 //! Access of a tier to its bucket: identity checks, the push lock, and the circuit breaker.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -27,7 +28,7 @@ pub(super) struct BucketAccess {
     identifying: Mutex<()>,
     needs_writer: AtomicBool,
     lock: Mutex<Weak<PushLock>>,
-    busy: Mutex<std::collections::BTreeSet<Component>>,
+    busy: Mutex<BTreeSet<Component>>,
     freed: Condvar,
 }
 
@@ -251,6 +252,8 @@ pub struct TierOptions {
 const AWAY: Duration = Duration::from_secs(5);
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
+/// Maximum number of conversations whose errors are remembered.
+const MAX_REFUSED: usize = 64;
 
 /// Circuit breaker for the bucket. After failures, readers do not wait for requests, and pushes
 /// pause with exponential backoff.
@@ -263,6 +266,8 @@ struct BreakerState {
     failed: Option<Instant>,
     retry_at: Option<Instant>,
     error: Option<String>,
+    /// Errors that concern one conversation, or the list of conversations.
+    refused: BTreeMap<Option<Component>, String>,
 }
 
 impl CircuitBreaker {
@@ -278,21 +283,23 @@ impl CircuitBreaker {
         state.error = Some(error.to_string());
     }
 
-    pub(super) fn refused(&self, error: &RemoteError) {
-        let text = error.to_string();
-        let mut state = self.0.lock();
-        if state.error.as_ref() != Some(&text) {
+    pub(super) fn refused(&self, about: Option<&Component>, error: &RemoteError) {
+        let (text, about) = (error.to_string(), about.cloned());
+        let refused = &mut self.0.lock().refused;
+        let has_room = refused.len() < MAX_REFUSED || refused.contains_key(&about);
+        if has_room && refused.insert(about, text.clone()).as_ref() != Some(&text) {
             tracing::warn!(%error, "a conversation is not shared as it should be");
-            state.error = Some(text);
         }
     }
 
-    pub(super) fn succeeded(&self) {
+    pub(super) fn succeeded(&self, about: Option<&Component>) {
         let mut state = self.0.lock();
         if state.failures > 0 {
             tracing::info!("the bucket answers again");
         }
-        *state = BreakerState::default();
+        let mut refused = std::mem::take(&mut state.refused);
+        refused.remove(&about.cloned());
+        *state = BreakerState { refused, ..BreakerState::default() };
     }
 
     /// Returns true for a short time after a failure. Readers must not make a request then.
@@ -310,7 +317,8 @@ impl CircuitBreaker {
     }
 
     pub(super) fn error(&self) -> Option<String> {
-        self.0.lock().error.clone()
+        let state = self.0.lock();
+        state.error.as_ref().or_else(|| state.refused.values().next()).cloned()
     }
 }
 
@@ -340,7 +348,7 @@ mod tests {
         }
         assert!(longest > Duration::from_secs(20));
         assert!(breaker.is_open(now) && !breaker.is_open(now + AWAY) && breaker.has_failed());
-        breaker.succeeded();
+        breaker.succeeded(None);
         assert!(
             !breaker.has_failed() && breaker.retry_at(now).is_none() && breaker.error().is_none()
         );

@@ -68,7 +68,7 @@ impl TierInner {
     fn run_look(&self, place: &LookTarget) {
         let _ending = LookEnd(self, place);
         let heard = match &self.looker {
-            Some(looker) => self.record(looker.look_now(place.as_ref())),
+            Some(looker) => self.record(place.as_ref(), looker.look_now(place.as_ref())),
             None => self.look_here(place),
         };
         let Ok(heard) = heard else { return };
@@ -76,7 +76,7 @@ impl TierInner {
             *self.others.lock() = conversations.into();
         }
         if heard.is_answered {
-            self.breaker.succeeded();
+            self.breaker.succeeded(place.as_ref());
             if let Some(id) = place {
                 self.drop_gone(id);
             }
@@ -92,7 +92,7 @@ impl TierInner {
             }
             None => self.list(&known),
         };
-        self.record(heard)
+        self.record(place.as_ref(), heard)
     }
 
     fn look_at(&self, known: &OpenBucket, id: &Component) -> Result<bool, RemoteError> {

@@ -123,7 +123,7 @@ impl TierInner {
             }
         };
         if let Err(error) = found {
-            self.breaker.refused(&error);
+            self.breaker.refused(None, &error);
         }
         true
     }
@@ -207,7 +207,7 @@ impl TierInner {
     }
 
     fn push(&self, id: &Component, waiting: WaitingPush) {
-        let outcome = self.record(self.try_push(id));
+        let outcome = self.record(Some(id), self.try_push(id));
         let (now, every) = ((self.now)(), self.access.options.every);
         let again = match outcome {
             Ok(PushOutcome::Sent) => {
@@ -256,7 +256,7 @@ impl TierInner {
                 None => Sent::default(),
             };
             if !sent.segments.is_empty() {
-                self.breaker.succeeded();
+                self.breaker.succeeded(Some(id));
                 self.tidy(sync, id)?;
             }
             Ok::<_, RemoteError>(sent)
@@ -277,8 +277,8 @@ impl TierInner {
         pusher.sessions.remove(id).unwrap_or_default()
     }
 
-    /// Tidies the next conversation in which this host has removed something, also if nothing is
-    /// pushed there any more. Lists them once a day. Returns false if there is none now.
+    /// Tidies the next conversation in which this host has removed something, even if nothing is
+    /// pushed there. Lists these conversations once a day. Returns false if there is none now.
     fn tidy_next(&self, now: Instant) -> bool {
         let Ok(Some(known)) = self.access.known() else { return false };
         let next = {
@@ -297,7 +297,7 @@ impl TierInner {
             self.access.sync((&*known, &*lock), PATIENCE, |sync| self.tidy(sync, &id))
         });
         if let Err(error) = tidied {
-            self.breaker.refused(&error);
+            self.breaker.refused(Some(&id), &error);
         }
         true
     }
