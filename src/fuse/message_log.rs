@@ -15,8 +15,8 @@ use ctxfs_store::message::{Log, Published};
 use ctxfs_store::{Artifact, Stat, message, stat_file};
 
 /// Processes bytes written to the log. Appends whole lines as messages, and keeps the rest until
-/// its newline arrives. Fails with ESTALE if the file is no longer the log: nobody would find the
-/// messages there.
+/// its newline arrives. Fails with ESTALE if the file is no longer the log, because the messages
+/// would be lost.
 pub(super) fn write(
     fs: &Shared,
     handle: &FileHandle,

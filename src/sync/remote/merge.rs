@@ -60,10 +60,12 @@ impl SegmentSize {
 impl Push<'_> {
     /// Merges segments if there are many, or if segments contain bytes that were removed at least a
     /// week ago. Merges as many as fit into one segment. The caller must run a look first. Does
-    /// nothing while a segment is being sent or is unreadable.
+    /// nothing while a segment is being sent or is unreadable. Without `now`, the time of the object
+    /// store, the time of the latest segment counts, and merges of removed bytes are delayed.
     pub(crate) fn merge(
         &self,
         looked: &LookReport,
+        now: Option<u64>,
         session: &mut Session,
     ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
@@ -71,7 +73,7 @@ impl Push<'_> {
         if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
             return Ok(pushed);
         }
-        let part = self.part(&found.pieces, &log(looked))?;
+        let part = self.part(&found.pieces, &log(looked), now)?;
         if part.is_empty() {
             return Ok(pushed);
         }
@@ -85,15 +87,16 @@ impl Push<'_> {
     }
 
     pub(crate) fn to_merge(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        self.part(&pieces(self.notes)?.pieces, &log(looked))
+        self.part(&pieces(self.notes)?.pieces, &log(looked), None)
     }
 
     fn part(
         &self,
         pieces: &[Piece],
         log: &SegmentList,
+        now: Option<u64>,
     ) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        let stale = stale(pieces, log);
+        let stale = stale(pieces, log, now);
         if stale.is_empty() && pieces.len() < MANY {
             return Ok(stale);
         }
@@ -107,8 +110,12 @@ impl Push<'_> {
     }
 
     /// Returns the segments with bytes that were removed at least a week ago.
-    pub(crate) fn stale(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        Ok(stale(&pieces(self.notes)?.pieces, &log(looked)))
+    pub(crate) fn stale(
+        &self,
+        looked: &LookReport,
+        now: Option<u64>,
+    ) -> Result<BTreeSet<SegmentId>, RemoteError> {
+        Ok(stale(&pieces(self.notes)?.pieces, &log(looked), now))
     }
 
     pub(crate) fn to_sweep(
@@ -257,12 +264,14 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     origins.chain(segments).collect()
 }
 
-/// Returns the segments with bytes that were removed at least a week ago. Uses the time of the
-/// latest segment as the current time. If that time is too early, the merge is only delayed.
-fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
-    let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
-    let is_old =
-        |id: &SegmentId| log.get(id).is_some_and(|listed| now - listed.modified_ms >= WEEK);
+/// Returns the segments with bytes that were removed at least a week ago. Without `now`, uses the
+/// time of the latest segment as the current time. If that time is too early, the merge is only
+/// delayed.
+fn stale(pieces: &[Piece], log: &SegmentList, now: Option<u64>) -> BTreeSet<SegmentId> {
+    let latest = log.values().map(|listed| listed.modified_ms).max();
+    let now = now.or(latest).unwrap_or_default();
+    let age = |listed: &Listed| now.saturating_sub(listed.modified_ms);
+    let is_old = |id: &SegmentId| log.get(id).is_some_and(|listed| age(listed) >= WEEK);
     let old: Vec<_> = pieces.iter().filter(|piece| is_old(&piece.id)).collect();
     let is_gone = |(origin, claim): (&Origin, &Claim<Stored>)| {
         claim.artifact.small && old.iter().any(|piece| piece.removed.contains(origin))

@@ -7,6 +7,7 @@
 //! log/<segment>.tar.zst   local segments; large ones end after their records
 //! log/<segment>.refused   reason why a segment was refused
 //! purging.json            unfinished purge
+//! untidy.json             when this host removed something, and when it tidied
 //! looked                  empty; its modification time is the time of the last look
 //! settled                 fingerprint of bucket and conversation at the last look without changes
 //! over                    empty; present if the conversation was empty at the last look
@@ -36,7 +37,6 @@ use crate::bucket::{
 };
 use crate::remote::blocks::BLOCKS;
 use crate::remote::disk::StateDir;
-use crate::remote::tidy::Untidy;
 use crate::remote::{Limits, Moment, RemoteError, blocks, disk};
 use crate::replica::{Accepted, Covered, Covers, Origin, SegmentDigest, SegmentId, Stamp};
 use ctxfs_core::model::Component;
@@ -239,6 +239,14 @@ impl Notes {
 
 const PURGING: &str = "purging.json";
 const MOST_PURGING: u64 = 64 << 20;
+
+/// The times at which this host last removed something from a conversation, and last tidied it. At
+/// the first removal, nothing is to be tidied yet.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Untidy {
+    pub(super) removed: Moment,
+    pub(super) tidied: Moment,
+}
 
 /// Artifacts and messages that an unfinished purge removes. The list is saved before the purge
 /// deletes anything, so that the next purge can continue it.

@@ -220,7 +220,7 @@ impl Synchronizer<'_> {
     /// its record may be gone already.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut PurgeReport) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
-        let now = match self.store_now(id, &LookReport::default()) {
+        let now = match self.store_now(id) {
             Err(RemoteError::Clocks { .. }) => None,
             now => Some(now?),
         };

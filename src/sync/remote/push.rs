@@ -20,12 +20,12 @@ use crate::bucket::{
     SMALL_BYTES, SegmentHead, blocks_key, object_key, segment_key,
 };
 use crate::remote::look::look;
+use crate::remote::notes::Untidy;
 use crate::remote::push::batch::{
     Batch, DAY, NewMessages, PartsPlan, ReadyBytes, ReadyFile, Upload, check_move, checked,
     planned, recorded, small, too_long, unread,
 };
 use crate::remote::source::{OpenedFile, OwnLine, PushSource};
-use crate::remote::tidy::Untidy;
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
 use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
 

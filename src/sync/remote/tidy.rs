@@ -1,13 +1,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::bucket::{
     BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
+use crate::remote::notes::Untidy;
 use crate::remote::{
-    LookReport, Moment, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
+    LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
 };
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
@@ -22,14 +21,6 @@ const MANY: usize = 64;
 /// a week after the removal; the rest is a margin for days on which nothing could be done.
 const RESTLESS: Duration = Duration::from_hours(10 * 24);
 const DAY: Duration = Duration::from_hours(24);
-
-/// A conversation in which this host has removed something: when it did so last, and when it tidied
-/// last. There was nothing to tidy at the first removal.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Untidy {
-    pub(super) removed: Moment,
-    pub(super) tidied: Moment,
-}
 
 /// Actions of a garbage collection. `Look` is a dry run that only reports. `Merge` merges segments
 /// and deletes nothing. `Delete` also deletes unused segments and unused objects.
@@ -111,10 +102,13 @@ impl Synchronizer<'_> {
         if tidying == GcMode::Look {
             return self.tidiable(&push, &notes);
         }
-        let (merges, stale) = push.merge_all()?;
+        // A host that may not delete would leave an object each time that it asks for the time.
+        let is_known = tidying == GcMode::Delete && !notes.segments()?.is_empty();
+        let now = is_known.then(|| self.store_now(id)).transpose()?;
+        let (merges, stale) = push.merge_all(now)?;
         let mut tidied = GarbageReport { merges, ..GarbageReport::default() };
         if tidying == GcMode::Delete {
-            tidied.deletions = self.deleted(&push, &notes, &stale)?;
+            tidied.deletions = self.deleted(&push, &notes, (now, &stale))?;
         }
         for each in &tidied.deletions {
             tracing::info!(key = %each.key, outcome = ?each.outcome, "deleted from the bucket");
@@ -128,41 +122,35 @@ impl Synchronizer<'_> {
         &self,
         push: &Push<'_>,
         notes: &Notes,
-        stale: &BTreeSet<SegmentId>,
+        (now, stale): (Option<u64>, &BTreeSet<SegmentId>),
     ) -> Result<Vec<Collected>, RemoteError> {
         let (looked, id) = (self.look(notes)?, notes.conversation());
-        let now = self.store_now(id, &looked)?;
+        let Some(latest) = looked.segments.iter().map(|listed| listed.modified_ms).max() else {
+            // This dry run fails if there are objects without a segment.
+            collect(self.bucket, notes, None, (self.deadline)())?;
+            return Ok(Vec::new());
+        };
+        let now = now.map_or_else(|| self.store_now(id), Ok)?;
+        agree(id, latest.saturating_sub(now))?;
         let mut deletions = collect(self.bucket, notes, Some(now), (self.deadline)())?;
         // Delete the last empty segment last, because it shows that the conversation has no content.
-        if !looked.segments.is_empty() {
-            let listed = push.to_sweep(&looked, now, stale)?.into_iter();
-            let swept = push.sweep(&looked, now, stale)?.into_iter();
-            deletions.extend(listed.zip(swept).map(|(listed, (_, outcome))| {
-                let (key, size) = (format!("{}{}", log_prefix(id), listed.name), listed.size);
-                Collected { key, size, outcome: Some(outcome) }
-            }));
-        }
+        let listed = push.to_sweep(&looked, now, stale)?.into_iter();
+        let swept = push.sweep(&looked, now, stale)?.into_iter();
+        deletions.extend(listed.zip(swept).map(|(listed, (_, outcome))| {
+            let (key, size) = (format!("{}{}", log_prefix(id), listed.name), listed.size);
+            Collected { key, size, outcome: Some(outcome) }
+        }));
         let staged = collect_staged(self.bucket, id, (now, WEEK, false), (self.deadline)())?;
         deletions.extend(staged);
         Ok(deletions)
     }
 
-    /// Returns the current time by the clock of the object store. Fails if this host's clock, or the
-    /// latest segment in the list, contradicts it by more than an hour: ages are then unknown.
-    pub(super) fn store_now(
-        &self,
-        conversation: &Component,
-        looked: &LookReport,
-    ) -> Result<u64, RemoteError> {
+    /// Returns the current time by the clock of the object store. Fails if this host's clock
+    /// contradicts it by more than an hour: ages are then unknown.
+    pub(super) fn store_now(&self, conversation: &Component) -> Result<u64, RemoteError> {
         let now = store_now(self.bucket, conversation, (self.deadline)())?;
-        let latest = looked.segments.iter().map(|listed| listed.modified_ms).max();
-        let off =
-            now.abs_diff((self.now)().wall).max(latest.map_or(0, |it| it.saturating_sub(now)));
-        if off <= HOUR {
-            return Ok(now);
-        }
-        let (conversation, minutes) = (conversation.to_text(), off / 60_000);
-        Err(RemoteError::Clocks { conversation, minutes })
+        agree(conversation, now.abs_diff((self.now)().wall))?;
+        Ok(now)
     }
 
     fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<GarbageReport, RemoteError> {
@@ -172,7 +160,7 @@ impl Synchronizer<'_> {
         // bound of it.
         let now = looked.segments.iter().map(|each| each.modified_ms).max().unwrap_or_default();
         let prefix = log_prefix(notes.conversation());
-        let stale = push.stale(&looked)?;
+        let stale = push.stale(&looked, None)?;
         let segments = push.to_sweep(&looked, now, &stale)?.into_iter().map(|listed| Collected {
             key: format!("{prefix}{}", listed.name),
             size: listed.size,
@@ -194,6 +182,12 @@ impl Synchronizer<'_> {
     }
 }
 
+/// Fails if clocks are more than an hour apart.
+fn agree(conversation: &Component, apart_ms: u64) -> Result<(), RemoteError> {
+    let (conversation, minutes) = (conversation.to_text(), apart_ms / 60_000);
+    if apart_ms <= HOUR { Ok(()) } else { Err(RemoteError::Clocks { conversation, minutes }) }
+}
+
 impl Push<'_> {
     pub(super) fn settle(&self, session: &mut Session) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
@@ -206,14 +200,17 @@ impl Push<'_> {
 
     /// Merges until there is nothing to merge. Returns the merges, and the segments that had bytes
     /// which were removed at least a week ago.
-    fn merge_all(&self) -> Result<(Vec<SegmentId>, BTreeSet<SegmentId>), RemoteError> {
+    fn merge_all(
+        &self,
+        now: Option<u64>,
+    ) -> Result<(Vec<SegmentId>, BTreeSet<SegmentId>), RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
         let mut stale = BTreeSet::new();
         self.settle(&mut session)?;
         for _ in 0..ROUNDS {
             let looked = look(self.bucket, self.notes, (self.deadline)())?;
-            stale.extend(self.stale(&looked)?);
-            let pushed = self.merge(&looked, &mut session)?;
+            stale.extend(self.stale(&looked, now)?);
+            let pushed = self.merge(&looked, now, &mut session)?;
             let is_done = pushed.segments.is_empty() && !pushed.again;
             merges.extend(pushed.segments);
             if is_done {

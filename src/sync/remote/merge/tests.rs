@@ -15,7 +15,7 @@ fn count(bucket: &TestBucket, host: &TestHost) -> usize {
 
 fn merged(bucket: &TestBucket, host: &mut TestHost) -> Result<Pushed, RemoteError> {
     let looked = host.look(bucket);
-    host.pushing(bucket, |push, session| push.merge(&looked, session))
+    host.pushing(bucket, |push, session| push.merge(&looked, None, session))
 }
 
 fn swept(bucket: &TestBucket, host: &mut TestHost) -> usize {
@@ -92,7 +92,8 @@ fn whoever_has_what_is_covered_sees_the_same() {
     let looked = other.look(&bucket);
     merged(&bucket, &mut host).unwrap();
     // Both hosts merge at the same time.
-    let second = other.pushing(&bucket, |push, session| push.merge(&looked, session)).unwrap();
+    let second =
+        other.pushing(&bucket, |push, session| push.merge(&looked, None, session)).unwrap();
     assert_eq!(second.segments.len(), 1);
     bucket.pass(2 * ONE_DAY);
     swept(&bucket, &mut host);

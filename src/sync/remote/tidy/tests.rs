@@ -3,6 +3,7 @@ use std::cell::Cell;
 use std::fs;
 
 use super::*;
+use crate::remote::Moment;
 use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::sync::tests::{deadline, two_hosts};
 use crate::remote::tests::bucket::TestBucket;
@@ -75,8 +76,6 @@ fn what_a_host_removed_leaves_within_a_week_or_so() {
     bucket.pass(Duration::from_hours(8 * 24));
     let blind = tidied(true).unwrap().blind;
     assert!(matches!(blind, Some(RemoteError::Clocks { .. })), "{blind:?}");
-    one.scene.put("new", "new\n");
-    push();
     days.set(8);
     let late = tidied(false).unwrap();
     let keys: Vec<_> = late.deletions.iter().map(|each| each.key.as_str()).collect();
