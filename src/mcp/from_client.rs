@@ -346,7 +346,7 @@ async fn send_in_turn(
 ) {
     let upstream = Arc::clone(&relay.upstreams[destination.index]);
     let bytes = request.message.text().len();
-    if let Some(room) = upstream.try_room(bytes) {
+    if let Some(room) = upstream.queue.try_room(bytes) {
         return send(relay, destination, request, arguments, room).await;
     }
     let Some(place) = relay.client.place(&request.id, request.message.length()).await else {
@@ -355,7 +355,7 @@ async fn send_in_turn(
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
         let room = tokio::select! {
-            room = upstream.room(bytes) => room,
+            room = upstream.queue.room(bytes) => room,
             () = relay.client.until_ended(&request.id) => None,
         };
         drop(place);

@@ -65,8 +65,8 @@ impl Naming {
     }
 }
 
-/// The prefixes of the configured servers, also of those that are not there yet. The longest prefix
-/// of a name tells whose name it is.
+/// Prefixes of the configured servers, including absent ones. A name belongs to the server whose
+/// prefix is the longest at its beginning.
 #[derive(Debug, Clone, Default)]
 pub struct ServerPrefixes(Vec<(String, String)>);
 

@@ -42,7 +42,7 @@ const MAX_TORN: u32 = 3;
 pub(crate) struct Upstream {
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
-    queue: Sender,
+    pub(crate) queue: Sender,
     log: ServerLog,
     state: Mutex<UpstreamState>,
     busy: Notify,
@@ -147,16 +147,6 @@ impl Upstream {
 
     pub(crate) fn other_name(&self, tool: &str) -> String {
         format!("{}__{tool}", self.name)
-    }
-
-    /// Returns room in the queue for a message of `bytes` bytes, if there is any.
-    pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.queue.try_room(bytes)
-    }
-
-    /// Waits for room in the queue for a message of `bytes` bytes.
-    pub(crate) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.queue.room(bytes).await
     }
 
     /// Sends a request under a new id and registers it as pending. Without reserved `room`, fails at
