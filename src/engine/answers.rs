@@ -326,8 +326,8 @@ struct OutputDocument<'a> {
     facts: DocumentFacts,
 }
 
-/// Returns the digest of the bytes of a file that may differ from those of its record: the size and the
-/// time are not enough to find an answer by.
+/// Returns the digest of a file whose bytes may differ from its record. The size and the time are not
+/// enough to find an answer by.
 fn changed_digest(snapshot: &Snapshot) -> Result<Option<String>> {
     let Snapshot { file, stat, record, is_written, length, .. } = snapshot;
     if file.is_far() || *is_written || stat.is_recorded(record) {

@@ -160,7 +160,8 @@ impl<'a> Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        let Self(count) = self;
+        count.fetch_sub(1, Relaxed);
     }
 }
 

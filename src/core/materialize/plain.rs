@@ -68,7 +68,7 @@ impl EscapeStripper {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.line.frames.is_empty()
+        self.line.held == 0
     }
 
     // Returns true at the beginning of a line.

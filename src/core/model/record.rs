@@ -158,7 +158,7 @@ pub enum ArtifactState {
 /// output. `host` is the agent host that was running when ctxfs stored the output by itself, from a
 /// hook or from `ctxfs shell`. `directory` is the working directory of a command. `run` identifies
 /// the command and its directory: the runs of a command in a conversation have the same. `uri` is
-/// that of an embedded resource of MCP.
+/// the URI of an embedded resource of MCP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Provenance {

@@ -27,8 +27,8 @@ pub(crate) enum PartKind {
 
 /// A text, binary content or structured content of a result. `block` is the element of `content`
 /// that contains `value`. `bytes` and `chars` are the size of the decoded content. `text` is the
-/// decoded text, or `None` for other kinds and for a text on disk. `uri` is that of an embedded
-/// resource.
+/// decoded text, or `None` for other kinds and for a text on disk. `uri` is the URI of an
+/// embedded resource.
 pub(crate) struct ResultPart<'a> {
     pub(crate) kind: PartKind,
     pub(crate) block: &'a RawValue,
