@@ -14,6 +14,7 @@ const MAX_STEPS: usize = 1 << 22;
 /// The flags of a match: `g` finds all, `n` no empty ones, `i` ignores case, `x` ignores blanks in
 /// the pattern, and `p` lets a dot match a newline. `s` is always on.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of jq's flags")]
 struct Flags {
     all: bool,
     not_empty: bool,

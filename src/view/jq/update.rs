@@ -26,7 +26,7 @@ const VALUE: &str = "$(value)";
 type Text = &'static str;
 
 /// Returns the filter `term` with each assignment and each computed index replaced by a call.
-pub(super) fn rewritten<'s>(term: Term<&'s str>) -> Term<&'s str> {
+pub(super) fn rewritten(term: Term<&str>) -> Term<&str> {
     let each = |term: Box<Term<_>>| Box::new(rewritten(*term));
     let all = |terms: Vec<Term<_>>| terms.into_iter().map(rewritten).collect();
     match term {
@@ -73,7 +73,7 @@ pub(super) fn rewritten<'s>(term: Term<&'s str>) -> Term<&'s str> {
 }
 
 /// Rewrites the body of a definition.
-pub(super) fn definition<'s>(def: Def<&'s str>) -> Def<&'s str> {
+pub(super) fn definition(def: Def<&str>) -> Def<&str> {
     Def { body: rewritten(def.body), ..def }
 }
 
@@ -110,7 +110,7 @@ fn assignment<'s>(
     }
 }
 
-fn in_pattern<'s>(pattern: Pattern<&'s str>) -> Pattern<&'s str> {
+fn in_pattern(pattern: Pattern<&str>) -> Pattern<&str> {
     match pattern {
         Pattern::Var(name) => Pattern::Var(name),
         Pattern::Arr(parts) => Pattern::Arr(parts.into_iter().map(in_pattern).collect()),
@@ -141,18 +141,19 @@ fn part_of<'s>(part: Part<Term<&'s str>>) -> Part<Term<&'s str>> {
     }
 }
 
-fn piped<'s>(term: Term<&'s str>, filter: Text) -> Term<&'s str> {
+fn piped(term: Term<&str>, filter: Text) -> Term<&str> {
     match &term {
         Term::Num(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => term,
         _ => piped_any(term, filter),
     }
 }
 
-fn piped_any<'s>(term: Term<&'s str>, filter: Text) -> Term<&'s str> {
+fn piped_any(term: Term<&str>, filter: Text) -> Term<&str> {
     Term::BinOp(term.into(), BinaryOp::Pipe(None), Term::Call(filter, vec![]).into())
 }
 
 /// Returns the filters that rewritten programs and the prelude call.
+#[expect(clippy::default_trait_access, reason = "the type of a path has no public name")]
 pub(super) fn filters<D: for<'a> DataT<V<'a> = Val>>() -> Vec<Filter<RunPtr<D>>> {
     let (f, x) = (|| Bind::Fun(()), || Bind::Var(()));
     vec![
@@ -354,7 +355,7 @@ fn deleted_in(mut value: Val, paths: &[&[Val]]) -> ValR {
         Val::Null => Ok(Val::Null),
         Val::Obj(mut members) => {
             for key in keys {
-                let Val::TStr(_) = key else { return Err(no_field(Val::Obj(members), key)) };
+                let Val::TStr(_) = key else { return Err(no_field(&Val::Obj(members), key)) };
                 Rc::make_mut(&mut members).shift_remove(key);
             }
             Ok(Val::Obj(members))
@@ -368,18 +369,18 @@ fn deleted_in(mut value: Val, paths: &[&[Val]]) -> ValR {
                         at.and_then(|at| dead.get_mut(at)).into_iter().for_each(|it| *it = true);
                     }
                     Val::Obj(_) => dead[slice(key, items.len())?].fill(true),
-                    _ => return Err(no_field(Val::Arr(items), key)),
+                    _ => return Err(no_field(&Val::Arr(items), key)),
                 }
             }
             let mut dead = dead.into_iter();
             Rc::make_mut(&mut items).retain(|_| !dead.next().unwrap_or_default());
             Ok(Val::Arr(items))
         }
-        value => Err(no_field(value, keys[0])),
+        value => Err(no_field(&value, keys[0])),
     }
 }
 
-fn no_field(value: Val, key: &Val) -> Error {
+fn no_field(value: &Val, key: &Val) -> Error {
     Error::str(format_args!("cannot delete {key} of {value}"))
 }
 
