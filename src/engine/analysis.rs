@@ -132,9 +132,10 @@ impl<'a> Analysed<'a> {
         };
         // The analysis may have been made before a rename.
         let strips = analysis.text_reading().strips;
-        let is_same = match self.is_log {
-            true => strips || analysis.is_binary(),
-            false => !strips || reading_of(self.file, false)?.is_some_and(|it| it.strips),
+        let is_same = if self.is_log {
+            strips || analysis.is_binary()
+        } else {
+            !strips || reading_of(self.file, false)?.is_some_and(|it| it.strips)
         };
         Ok(is_same.then_some(analysis))
     }

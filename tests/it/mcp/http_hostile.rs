@@ -121,7 +121,9 @@ fn sessions_are_bounded() {
 #[test]
 fn a_session_whose_server_fails_is_none() {
     let store = Arc::new(TestStore::new());
-    let served = Served::start(&store, "127.0.0.1:0", &[], &["/nonexistent/server"], &[]);
+    // With context tools, the gateway answers in its place.
+    let alone = ["--no-context-tools"];
+    let served = Served::start(&store, "127.0.0.1:0", &alone, &["/nonexistent/server"], &[]);
     for _ in 0..70 {
         let answer = served.client().post(&initialize());
         assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None));
