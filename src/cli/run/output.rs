@@ -2,6 +2,7 @@
 //! in memory in case the store fails.
 
 use std::io::{self, Write as _};
+use std::iter;
 
 use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced};
 use crate::put::TargetConversation;
@@ -228,11 +229,12 @@ impl<'a> CommandLogs<'a> {
 
     fn each(&mut self) -> impl Iterator<Item = &mut Intake<'a>> {
         let apart = self.apart.iter_mut().flat_map(|(out, err)| [out, err]);
-        std::iter::once(&mut self.both).chain(apart)
+        iter::once(&mut self.both).chain(apart)
     }
 
     fn into_parts(self) -> (Intake<'a>, impl Iterator<Item = Intake<'a>>) {
-        (self.both, self.apart.into_iter().flat_map(|(out, err)| [out, err]))
+        let both_ends = |(out, err)| iter::once(out).chain(iter::once(err));
+        (self.both, self.apart.into_iter().flat_map(both_ends))
     }
 }
 

@@ -162,10 +162,9 @@ impl LanguageModel for HttpModel {
             }
             attempts += 1;
             let most = request.most_tokens.unwrap_or(u64::MAX);
-            let fault = match usage.total().saturating_add(expected) > most {
-                true if usage.total() > 0 => fault.last(),
-                _ => fault,
-            };
+            let spent = usage.total();
+            let is_last = spent > 0 && spent.saturating_add(expected) > most;
+            let fault = if is_last { fault.last() } else { fault };
             self.pause(fault, attempts, stopped).map_err(|fault| {
                 let (target, key) = (&self.target, self.key.as_ref());
                 let host = self.endpoint.address.host();

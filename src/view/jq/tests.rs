@@ -323,10 +323,10 @@ fn the_page_tells_where_results_differ() {
         "/../../docs/semantics/json.md"
     ));
     let escaped = |text: &str| text.replace('|', "\\|");
-    let rows: String = OTHERWISE
-        .iter()
-        .map(|(filter, jq, here)| format!("| `{}` | {jq} | {here} |\n", escaped(filter)))
-        .collect();
+    let row = |(filter, jq, here): &(&str, &str, &str)| {
+        format!("| `{}` | {jq} | {here} |\n", escaped(filter))
+    };
+    let rows: String = OTHERWISE.iter().map(row).collect();
     let table = format!("| filter | jq 1.8 | here |\n|---|---|---|\n{rows}\n");
     assert!(page.unwrap().contains(&table), "docs/semantics/json.md lacks:\n{table}");
     for (filter, jq, here) in OTHERWISE {

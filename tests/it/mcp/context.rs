@@ -89,7 +89,8 @@ fn a_path_of_any_mount_is_read() {
 #[test]
 fn a_long_answer_keeps_its_limit_and_says_where_to_go_on() {
     let store = Arc::new(TestStore::new());
-    let rows: String = (1..=5000).map(|number| format!("row {number}\n")).collect();
+    let row = |number: u32| format!("row {number}\n");
+    let rows: String = (1..=5000).map(row).collect();
     store.put("c7", "a1", rows.as_bytes());
     for most in [500, 2000] {
         let limit = [("CTXFS_MAX_INLINE_BYTES", &*most.to_string())];

@@ -49,7 +49,8 @@ fn cases() -> Vec<Case> {
     let [bare_le, bare_be, bare_le32, _] = wide(&lf, false);
     let [cr_le, ..] = wide(&cr, true);
     let latin: Vec<u8> = crlf.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect();
-    let list: String = (0..900).map(|number| format!("./src/ERROR {number}.c\0")).collect();
+    let entry = |number: u32| format!("./src/ERROR {number}.c\0");
+    let list: String = (0..900).map(entry).collect();
     let few = lf.replace("\n77,", "\n77\0,").replace("\n3977,", "\n3977\0,");
     vec![
         case("crlf.txt", crlf.clone(), "cat", "text"),
@@ -136,7 +137,7 @@ fn check(plain: &Path, view: &dyn Fn(&str) -> Vec<u8>) {
         assert!(is_same, "{plain}.{name}\n{found:.500}\n--- wanted ---\n{wanted:.500}");
     }
     let find = String::from_utf8_lossy(&view("find/ERROR")).into_owned();
-    assert!(find.contains(":") && find.contains("ERROR"), "{plain}: {find}");
+    assert!(find.contains(':') && find.contains("ERROR"), "{plain}: {find}");
 }
 
 /// Whether an output is text is the same for all of its views, however far into it they look.
