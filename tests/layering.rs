@@ -42,7 +42,11 @@ const LAYERS: &[Rule] = &[
     ("sync/replica", r"\bcrate::bucket\b|\bhyper::", NONE),
     ("sync/remote", r"\b(object_store|hyper)::", NONE),
     ("models/extract", r"\bcrate::(llm|http_client|http_server)\b|\bhyper::", NONE),
-    ("models/llm", r"\bcrate::http_server\b|\bctxfs_core::materialize\b", NONE),
+    (
+        "models/llm",
+        r"\bcrate::http_server\b|\bctxfs_core::materialize\b",
+        &[("models/llm/reply models/llm/wire", "ctxfs_core::materialize")],
+    ),
     ("models/http_client", r"\bcrate::(extract|llm|http_server)\b|\bctxfs_", NONE),
     ("models/http_server", r"\bcrate::(extract|llm|http_client)\b|\bctxfs_", NONE),
     ("engine", r"\bctxfs_models::(llm|http_client|http_server)\b", NONE),
