@@ -41,7 +41,7 @@ impl Query {
     pub(super) fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
         let text = decoded(name)?;
         let (options, patterns) = SearchOptions::parse(scope, &text);
-        Some(Self { options: Box::new(options), patterns })
+        Some(Self { options: Box::new(options.settled()), patterns })
     }
 
     pub(super) fn of(pattern: &str) -> Self {

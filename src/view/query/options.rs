@@ -205,6 +205,15 @@ impl SearchOptions {
         if self.shows_lines() { (lines(self.before), lines(self.after)) } else { (0, 0) }
     }
 
+    /// Returns the same options with their context in one form, so that equal searches are equal.
+    pub(super) fn settled(self) -> Self {
+        let (before, after, around) = match self.context() {
+            (before, after) if before == after => (None, None, before),
+            (before, after) => (Some(before), Some(after), 0),
+        };
+        Self { before, after, around, ..self }
+    }
+
     /// Parses a query, and returns its options and patterns.
     pub(super) fn parse(scope: SearchScope, query: &[u8]) -> (Self, Vec<Vec<u8>>) {
         let mut options = Self { scope, ..Self::default() };
