@@ -147,18 +147,19 @@ impl Analyzer {
     /// Returns the facts about the bytes that were pushed so far. More bytes may be pushed
     /// afterwards.
     pub fn finish(&self) -> Analysis {
+        if self.start.is_some() {
+            let mut decided = self.clone();
+            decided.decide();
+            return decided.finish();
+        }
         let mut rest = Vec::new();
         if let Some(extractor) = &self.extractor {
             extractor.decoder.finish(&mut rest);
         }
-        if self.start.is_none() && rest.is_empty() {
+        if rest.is_empty() {
             return self.report();
         }
         let mut ended = self.clone();
-        if ended.start.is_some() {
-            ended.decide();
-            return ended.finish();
-        }
         ended.push_text(&rest);
         ended.report()
     }
@@ -189,7 +190,7 @@ impl Analyzer {
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             reading: self.extractor.as_ref().map(|it| it.reading()).unwrap_or_default(),
             charset: self.charset(),
-            overdrawn: self.extractor.as_ref().map_or(0, |it| it.decoder.stripper.overdrawn()),
+            overdrawn: self.extractor.as_ref().map_or(0, |it| it.overdrawn()),
             shortcuts: None,
             version: Analysis::VERSION,
         }

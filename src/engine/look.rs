@@ -11,7 +11,7 @@ use crate::{
     Engine, EngineError, FileContent, FileId, LineCount, LineWindow, QUICK_INPUT, Result, Snapshot,
     Source, Tree, search, show,
 };
-use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
+use ctxfs_core::materialize::{Analyzer, PlainText};
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};
 use ctxfs_view::{CorpusQuery, Derived, JsonMembers, JsonNode, View, ViewDir, json_members};
 
@@ -257,8 +257,7 @@ fn text_of(snapshot: &Snapshot) -> Result<Box<dyn Content>> {
     if reading.is_plain() {
         return Ok(Box::new(raw));
     }
-    let (checkpoints, _) = Checkpoints::of(&raw, reading, &|| false)?;
-    Ok(Box::new(PlainText::new(raw, checkpoints)?))
+    Ok(Box::new(PlainText::whole(raw, reading)?))
 }
 
 impl std::fmt::Debug for Look {

@@ -13,7 +13,7 @@ use crate::{
     Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, ReadLimit, Reader,
     RemoteFile, Result, SourceDir, Timed, Version, ViewText,
 };
-use ctxfs_core::materialize::{Checkpoints, PlainText, decode, reading};
+use ctxfs_core::materialize::{PlainText, decode, reading};
 use ctxfs_core::model::{Component, Place, RelPath, Root};
 use ctxfs_store::{Artifacts, read_full_at, stat_file};
 use ctxfs_view::{Corpus, CorpusQuery, Directory, Loaded, Rendered};
@@ -226,7 +226,6 @@ impl Corpus for SearchedArtifacts<'_> {
         if reading.is_plain() {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }
-        let (marks, _) = Checkpoints::of(&artifact, reading, &|| false)?;
-        Ok(Loaded::Opened(Box::new(PlainText::new(artifact, marks)?)))
+        Ok(Loaded::Opened(Box::new(PlainText::whole(artifact, reading)?)))
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use crate::{Engine, FileFacts, Redaction, Result, Secrets, ShownFile, others_of, sniff};
-use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
+use ctxfs_core::materialize::{PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
     Amount, Analysis, Component, Content, ContextRef, Earlier, Limits, NoFilters, Place, Record,
     RelPath, Subject,
@@ -89,9 +89,7 @@ impl ShownOutput {
         let is_counted = analysis.bytes == content.len();
         let chars = if is_counted { analysis.chars } else { content.len() };
         let (shown, analysis): (Box<dyn Content>, _) = if analysis.is_decoded() {
-            let reading = analysis.text_reading();
-            let (checkpoints, _) = Checkpoints::of(&content, reading, &|| false)?;
-            let text = PlainText::new(content.clone(), checkpoints)?;
+            let text = PlainText::whole(content.clone(), analysis.text_reading())?;
             (Box::new(text), Arc::new(analysis.of_text()))
         } else {
             (Box::new(content.clone()), analysis)

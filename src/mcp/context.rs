@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::context::extraction::QuestionMonitor;
 use crate::context::location::Location;
 use crate::shelf::GatewayConversation;
-use ctxfs_core::materialize::{Checkpoints, PlainText, SNIFFED, reading};
+use ctxfs_core::materialize::{PlainText, SNIFFED, reading};
 use ctxfs_core::model::{Content, ContextRef, Limits, Reading};
 use ctxfs_view::context_ref;
 
@@ -170,8 +170,7 @@ fn decoded(file: &dyn Content) -> io::Result<Option<Box<dyn Content + '_>>> {
     if reading.is_plain() {
         return Ok(Some(Box::new(file)));
     }
-    let (checkpoints, _) = Checkpoints::of(file, reading, &|| false)?;
-    Ok(Some(Box::new(PlainText::new(file, checkpoints)?)))
+    Ok(Some(Box::new(PlainText::whole(file, reading)?)))
 }
 
 fn tail(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
@@ -205,23 +204,25 @@ fn grep(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> 
     if file.len() <= most {
         return text_result(open, &place);
     }
-    let text = TextRange::read(&file, 0, most).map_err(|error| error.to_string())?.text;
+    let bytes = file.bytes(0, most as usize).map_err(|error| error.to_string())?;
     // The first line tells of more lines than are shown here.
-    let (first, body) = match text.split_once('\n') {
-        Some((first, body)) if first.starts_with("# ") => (first, body),
-        _ => ("# too many lines match", &*text),
-    };
-    let found = first.split("; the first").next().unwrap_or(first);
+    let told = memchr::memchr(b'\n', &bytes).filter(|_| bytes.starts_with(b"# "));
+    let start = told.map_or(0, |end| end + 1);
+    let first = told.map_or_else(
+        || "# too many lines match".to_owned(),
+        |end| String::from_utf8_lossy(&bytes[..end]).into_owned(),
+    );
+    let found = first.split("; the first").next().unwrap_or(&first);
+    let name = location::uri(&place.name());
     let notice = |offset: usize| {
-        let name = place.name();
         format!(
             "{found}; the first follow, in {most} bytes. Go on: context_read of {name} from offset {offset}\n"
         )
     };
-    let room = (most as usize).saturating_sub(notice(text.len()).len()).min(body.len());
-    let end = body[..body.floor_char_boundary(room)].rfind('\n').map_or(0, |at| at + 1);
-    let offset = text.len() - body.len() + end;
-    Ok(text_block(&(notice(offset) + &body[..end])))
+    let room = (most as usize).saturating_sub(notice(bytes.len()).len());
+    let room = &bytes[start..(start + room).min(bytes.len())];
+    let end = start + memchr::memrchr(b'\n', room).map_or(0, |at| at + 1);
+    Ok(text_block(&(notice(end) + &String::from_utf8_lossy(&bytes[start..end]))))
 }
 
 fn view(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {

@@ -38,7 +38,7 @@ pub const EVIDENCE_TOKENS: u64 = 3;
 /// The byte order mark of UTF-8.
 pub const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// The kind of JSON that a stream is: none, a single value, or two or more values, one per line.
+/// The kind of JSON that a stream is: none, a single value, or two or more values.
 /// `Broken` contains the position of the first byte that cannot be JSON, as in
 /// `model::Json::Broken`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,13 +147,12 @@ impl<E: Events> JsonDetector<E> {
             }
             DetectorState::Off(kind) => *kind,
             DetectorState::Before | DetectorState::Inside { string: true } => JsonKind::No,
-            _ if self.documents == 0 => JsonKind::No,
-            DetectorState::After { .. } | DetectorState::Inside { .. } if self.documents == 1 => {
-                JsonKind::Document
-            }
-            DetectorState::After { .. } | DetectorState::Inside { .. } => {
-                JsonKind::Lines { documents: self.documents }
-            }
+            // The state is `Inside` after a comment, too.
+            DetectorState::After { .. } | DetectorState::Inside { .. } => match self.documents {
+                0 => JsonKind::No,
+                1 => JsonKind::Document,
+                documents => JsonKind::Lines { documents },
+            },
         }
     }
 

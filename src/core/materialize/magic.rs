@@ -1,5 +1,6 @@
 //! Detection of binary formats and the MIME type.
 
+use crate::materialize::json::BOM;
 use crate::model::{Encoding, Json};
 
 /// Number of bytes at the start of a stream that are examined to recognize its format. Office
@@ -14,8 +15,6 @@ const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
 /// The magic bytes of older office documents and other OLE files. `infer` reports all of these
 /// files as text documents.
 const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-// The byte order mark of UTF-8.
-const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 // Beginnings of text formats and their MIME types. Case and leading white space are ignored.
 const TEXT_TYPES: [(&str, &str); 5] = [
     ("<!doctype html", "text/html"),
@@ -50,7 +49,7 @@ impl Magic {
     /// Returns the name of the character set that the stream names itself: by the byte order mark
     /// of UTF-8, or by an escape sequence of ISO 2022.
     pub(super) fn charset(&self) -> Option<&'static str> {
-        if self.head.starts_with(UTF8_BOM) {
+        if self.head.starts_with(BOM) {
             return Some("UTF-8 with byte order mark");
         }
         let at = iso_2022(&self.head)?;
@@ -58,7 +57,7 @@ impl Magic {
     }
 
     fn text_type(&self) -> &'static str {
-        let text = self.head.strip_prefix(UTF8_BOM).unwrap_or(&self.head).trim_ascii_start();
+        let text = self.head.strip_prefix(BOM).unwrap_or(&self.head).trim_ascii_start();
         let begins = |mark: &str| {
             let start = text.get(..mark.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(mark.as_bytes()))

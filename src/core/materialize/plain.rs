@@ -58,13 +58,9 @@ impl EscapeStripper {
         self.inside(rest, out);
     }
 
-    // Returns the rest of the text if the stream ends here.
-    pub(super) fn tail(&self) -> Vec<u8> {
-        let mut tail = Vec::new();
-        if !self.is_empty() {
-            self.line.clone().finish(&mut (&mut tail, ()));
-        }
-        tail
+    /// Appends the rest of the text if the stream ends here.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        self.line.finish(&mut (out, ()));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -299,7 +295,7 @@ fn is_control(byte: u8) -> bool {
 pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
-    out.extend_from_slice(&stripper.tail());
+    stripper.finish(&mut out);
     out
 }
 
@@ -317,7 +313,7 @@ enum Control {
     Anew,
     EraseRest,
     Rows(i16),
-    Row(u16),
+    Row(i16),
     Save,
     Restore,
 }
@@ -330,14 +326,14 @@ enum ControlScanner {
     Escape,
     // After `ESC [`. `first` is the first argument, and `more` is true if another one follows.
     Arguments {
-        first: Option<u16>,
+        first: Option<i16>,
         more: bool,
     },
     Other,
 }
 
 // A larger argument moves the cursor as far as this one.
-const MAX_ARGUMENT: u16 = 9999;
+const MAX_ARGUMENT: i16 = 999;
 
 impl ControlScanner {
     // Splits `bytes` after each escape sequence that changes where text is drawn. Calls `each` with
@@ -369,8 +365,8 @@ impl ControlScanner {
             (Self::Escape, b'7') => return Some(Control::Save),
             (Self::Escape, b'8') => return Some(Control::Restore),
             (Self::Arguments { first, more: false }, b'0'..=b'9') => {
-                let first = first.unwrap_or(0) * 10 + u16::from(byte - b'0');
-                *self = Self::Arguments { first: Some(first.min(MAX_ARGUMENT / 10)), more: false };
+                let first = first.unwrap_or(0) * 10 + i16::from(byte - b'0');
+                *self = Self::Arguments { first: Some(first.min(MAX_ARGUMENT)), more: false };
             }
             (Self::Arguments { first, .. }, b'0'..=b'9' | b';') => {
                 *self = Self::Arguments { first, more: true };
@@ -384,16 +380,15 @@ impl ControlScanner {
 }
 
 // Returns the effect of the sequence `ESC [` with this first argument and this last byte.
-fn control(byte: u8, first: Option<u16>, more: bool) -> Option<Control> {
+fn control(byte: u8, first: Option<i16>, more: bool) -> Option<Control> {
     let count = first.unwrap_or(0).max(1);
-    let rows = i16::try_from(count).unwrap_or(i16::MAX);
     Some(match (byte, first.unwrap_or(0)) {
         (b'H' | b'f', _) => Control::Row(count),
         _ if more => return None,
         (b'G', 0 | 1) | (b'K', 2) => Control::Anew,
         (b'K' | b'J', 0) => Control::EraseRest,
-        (b'A' | b'F', _) => Control::Rows(-rows),
-        (b'B' | b'E', _) => Control::Rows(rows),
+        (b'A' | b'F', _) => Control::Rows(-count),
+        (b'B' | b'E', _) => Control::Rows(count),
         (b'd', _) => Control::Row(count),
         (b's', _) => Control::Save,
         (b'u', _) => Control::Restore,

@@ -129,7 +129,6 @@ impl Checkpoints {
 // Extracts the text of a log and records checkpoints.
 #[derive(Debug, Clone)]
 pub(super) struct TextExtractor {
-    reading: Reading,
     pub(super) decoder: TextDecoder,
     raw: u64,
     plain: u64,
@@ -140,11 +139,11 @@ pub(super) struct TextExtractor {
 impl TextExtractor {
     pub(super) fn new(reading: Reading) -> Self {
         let (decoder, checkpoints) = (TextDecoder::new(reading), Arc::default());
-        Self { reading, decoder, raw: 0, plain: 0, checkpoints, spacing: SPACING }
+        Self { decoder, raw: 0, plain: 0, checkpoints, spacing: SPACING }
     }
 
     pub(super) fn reading(&self) -> Reading {
-        self.reading
+        self.decoder.reading
     }
 
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
@@ -160,8 +159,12 @@ impl TextExtractor {
         self.plain + rest.len() as u64
     }
 
+    pub(super) fn overdrawn(&self) -> u64 {
+        self.decoder.finish(&mut Vec::new())
+    }
+
     pub(super) fn checkpoints(&self) -> Checkpoints {
-        Checkpoints { reading: self.reading, list: Arc::clone(&self.checkpoints) }
+        Checkpoints { reading: self.reading(), list: Arc::clone(&self.checkpoints) }
     }
 
     fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
@@ -225,6 +228,12 @@ impl PlainBlock {
 }
 
 impl<C: Content> PlainText<C> {
+    /// Returns the text of `log` in `reading`. Reads the log to its end.
+    pub fn whole(log: C, reading: Reading) -> io::Result<Self> {
+        let (checkpoints, _) = Checkpoints::of(&log, reading, &|| false)?;
+        Self::new(log, checkpoints)
+    }
+
     /// Returns the text of `log`. `checkpoints` must belong to this log, to a prefix of it, or to a
     /// longer log that begins with it. Reads the log from the last checkpoint to the end to
     /// determine the length of the text.
@@ -319,6 +328,17 @@ mod tests {
     use crate::materialize::plain::strip_escapes;
 
     const READING: Reading = Reading::TERMINAL;
+
+    #[test]
+    fn a_character_may_come_byte_by_byte() {
+        let charset = crate::model::Charset::Utf32Le;
+        let mut extractor = TextExtractor::new(Reading { charset, ..Reading::default() });
+        let mut text = Vec::new();
+        for byte in b"a\0\0\0b\0\0\0" {
+            extractor.push(&[*byte], &mut text);
+        }
+        assert_eq!(text, b"ab");
+    }
 
     #[test]
     fn checkpoints_are_bounded_and_reach_everywhere() {

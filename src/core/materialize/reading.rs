@@ -194,9 +194,9 @@ fn is_text_of(start: &[u8], charset: Charset) -> bool {
 /// Decodes a stream of bytes to text. The result does not depend on how the stream was split.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TextDecoder {
-    reading: Reading,
+    pub(super) reading: Reading,
     wide: UnitDecoder,
-    pub(super) stripper: EscapeStripper,
+    stripper: EscapeStripper,
 }
 
 impl TextDecoder {
@@ -221,18 +221,20 @@ impl TextDecoder {
         self.push_text(&text, out);
     }
 
-    /// Appends the rest of the text if the stream ends here.
-    pub(super) fn finish(&self, out: &mut Vec<u8>) {
+    /// Appends the rest of the text if the stream ends here. Returns the number of frames that are
+    /// then drawn over.
+    pub(super) fn finish(&self, out: &mut Vec<u8>) -> u64 {
         if self.is_empty() {
-            return;
+            return self.stripper.overdrawn();
         }
         let mut ended = self.clone();
         if !ended.wide.pending.is_empty() {
             ended.push_text("\u{fffd}".as_bytes(), out);
         }
         let from = out.len();
-        out.extend_from_slice(&ended.stripper.tail());
+        ended.stripper.finish(out);
         self.end_lines(&mut out[from..]);
+        ended.stripper.overdrawn()
     }
 
     /// Returns true if no text is held back.
@@ -252,7 +254,7 @@ impl TextDecoder {
         let start = (unit - self.wide.pending.len() % unit) % unit;
         let units = || bytes.get(start..).unwrap_or_default().chunks_exact(unit);
         if !strips {
-            start + units().len() * unit
+            (start + units().len() * unit).min(bytes.len())
         } else if unit == 1 {
             memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1)
         } else {

@@ -63,7 +63,7 @@ pub struct Analysis {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charset: Option<String>,
     /// Number of frames of progress that were drawn over and are not in the text.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub overdrawn: u64,
     /// Facts that allow views to be made without reading all bytes. Only records of larger outputs
     /// in a bucket have them.
@@ -189,7 +189,8 @@ impl LooseJson {
         *self == Self::default()
     }
 
-    /// Formats what no JSON has: `with comments and trailing commas`.
+    /// Lists all deviations but `joined`: `with comments and trailing commas`. Returns `None` if there
+    /// are none.
     pub fn words(self) -> Option<String> {
         let words = [
             (self.mark, "a byte order mark"),
@@ -329,7 +330,7 @@ fn one() -> u64 {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

@@ -1,8 +1,9 @@
 //! The renditions of a text: the forms in which readers may see it.
 //!
 //! A terminal does not show escape sequences, a summary omits them, a filter prints the text of a
-//! JSON string without its escapes, and a text in UTF-16 is decoded. A secret must be found in each of these forms, and masked in
-//! the original bytes. A rendition therefore records the source range of each of its bytes.
+//! JSON string without its escapes, and a text in UTF-16 is decoded. A secret must be found in each
+//! of these forms, and masked in the original bytes. A rendition therefore records the source range
+//! of each of its bytes.
 //!
 //! JSON may occur anywhere in a text, so its escapes are decoded anywhere. Decoding is repeated,
 //! because a JSON string may itself contain JSON.

@@ -61,8 +61,7 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
         return ShownFile::new(secrets, Box::new(bytes), Arc::new(analysis), facts);
     }
     let analysis = Arc::new(analysis.of_text());
-    let (checkpoints, _) = Checkpoints::of(&bytes, analysis.reading, &|| false).unwrap();
-    let text = PlainText::new(bytes, checkpoints).unwrap();
+    let text = PlainText::whole(bytes, analysis.reading).unwrap();
     ShownFile::new(secrets, Box::new(text), analysis, facts)
 }
 

@@ -30,7 +30,7 @@ const SLOW_READ_BYTES: usize = 4 << 10;
 // bytes to look for a byte order mark.
 const UNSEARCHED_FOLDS: usize = 4;
 // The byte order mark of UTF-8. It is not treated as text, as in ripgrep.
-pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(super) use ctxfs_core::materialize::json::BOM;
 
 /// Maps the searcher's lines to lines of the content, and has the reading position. The reader and
 /// the report share it.

@@ -84,10 +84,22 @@ pub(super) const FRAGMENTS: [&str; 64] = [
 
 /// Returns the offset of the first fragment at or after `at` that counts. `bytes` must be complete
 /// lines, or one line with [`CONTEXT_BYTES`] after the part that is searched for fragments.
-pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
-    let found = find_telling(bytes, at).map(|found| found.start);
-    languages::find(&bytes[..found.unwrap_or(bytes.len())], at).or(found)
+pub(super) fn find(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let near = bytes.len().min(at + WINDOW);
+        let end = memchr(b'\n', &bytes[near..]).map_or(bytes.len(), |newline| near + newline + 1);
+        let found = find_telling(&bytes[..end], at).map(|found| found.start);
+        let found = languages::find(&bytes[..found.unwrap_or(end)], at).or(found);
+        if found.is_some() || end == bytes.len() {
+            return found;
+        }
+        at = end;
+    }
 }
+
+// Number of bytes that are searched for fragments before they are searched for words of other
+// languages. Otherwise each word would cost a search of all bytes for fragments.
+const WINDOW: usize = 4 << 10;
 
 /// Returns true if the first `length` bytes of `line` contain a fragment that counts. If the line
 /// is longer than `length`, it must include the next [`CONTEXT_BYTES`] bytes, as far as they exist.

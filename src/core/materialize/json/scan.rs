@@ -38,19 +38,8 @@ pub struct Scanner {
     newlines: u64,
     is_strict: bool,
     loose: LooseJson,
-    // The state around a comment.
-    outer: Option<OuterState>,
-}
-
-// A state between two tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OuterState {
-    Value,
-    ValueOrEnd,
-    Key,
-    KeyOrEnd,
-    Colon,
-    CommaOrEnd,
+    // The state around a comment: one between two tokens.
+    outer: ScannerState,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,7 +80,7 @@ impl Scanner {
     pub fn is_between(&self) -> bool {
         self.nesting.depth == 0
             && (self.state == ScannerState::Value
-                || self.state == ScannerState::LineComment && self.outer == Some(OuterState::Value))
+                || self.state == ScannerState::LineComment && self.outer == ScannerState::Value)
     }
 
     /// Returns the number of newlines inside values so far.
@@ -179,8 +168,8 @@ impl Scanner {
                     events.colon();
                     self.state = ScannerState::Value;
                 }
-                _ if byte == b'/' => {
-                    self.begin_comment()?;
+                _ if byte == b'/' && !self.is_strict => {
+                    (self.outer, self.state) = (self.state, ScannerState::Slash);
                     events.comment(b"/", false);
                 }
                 ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
@@ -227,8 +216,8 @@ impl Scanner {
             b't' => ScannerState::Word(b"true", 1, Scalar::Bool),
             b'f' => ScannerState::Word(b"false", 1, Scalar::Bool),
             b'n' => ScannerState::Word(b"null", 1, Scalar::Null),
-            b'N' => self.loose_word(b"NaN", 1)?,
-            b'I' => self.loose_word(b"Infinity", 1)?,
+            b'N' => self.loose_word(b"NaN")?,
+            b'I' => self.loose_word(b"Infinity")?,
             _ => return None,
         };
         if !matches!(byte, b'{' | b'[') {
@@ -237,9 +226,9 @@ impl Scanner {
         Some(())
     }
 
-    fn loose_word(&mut self, word: &'static [u8], read: usize) -> Option<ScannerState> {
+    fn loose_word(&mut self, word: &'static [u8]) -> Option<ScannerState> {
         self.loose.numbers = true;
-        (!self.is_strict).then_some(ScannerState::Word(word, read, Scalar::Float))
+        (!self.is_strict).then_some(ScannerState::Word(word, 1, Scalar::Float))
     }
 
     #[inline]
@@ -278,22 +267,6 @@ impl Scanner {
         self.end(byte, at, events)
     }
 
-    fn begin_comment(&mut self) -> Option<()> {
-        let outer = match self.state {
-            _ if self.is_strict => return None,
-            ScannerState::Value => OuterState::Value,
-            ScannerState::ValueOrEnd => OuterState::ValueOrEnd,
-            ScannerState::Key => OuterState::Key,
-            ScannerState::KeyOrEnd => OuterState::KeyOrEnd,
-            ScannerState::Colon => OuterState::Colon,
-            ScannerState::CommaOrEnd => OuterState::CommaOrEnd,
-            _ => return None,
-        };
-        self.outer = Some(outer);
-        self.state = ScannerState::Slash;
-        Some(())
-    }
-
     // Scans a comment up to its end or the end of `bytes`.
     fn comment<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let rest = &bytes[at..];
@@ -301,11 +274,11 @@ impl Scanner {
             (ScannerState::Slash, b'/') => (1, ScannerState::LineComment),
             (ScannerState::Slash, b'*') => (1, ScannerState::BlockComment(false)),
             (ScannerState::Slash, _) => return None,
-            (ScannerState::LineComment, b'\n') => (0, self.after_comment()),
+            (ScannerState::LineComment, b'\n') => (0, self.outer),
             (ScannerState::LineComment, _) => {
                 (memchr::memchr(b'\n', rest).unwrap_or(rest.len()), self.state)
             }
-            (ScannerState::BlockComment(true), b'/') => (1, self.after_comment()),
+            (ScannerState::BlockComment(true), b'/') => (1, self.outer),
             (_, byte) => {
                 if byte == b'\n' {
                     self.newlines += 1;
@@ -319,17 +292,6 @@ impl Scanner {
         events.comment(&rest[..used], ends);
         self.state = state;
         Some(used)
-    }
-
-    fn after_comment(&mut self) -> ScannerState {
-        match self.outer.take() {
-            None | Some(OuterState::Value) => ScannerState::Value,
-            Some(OuterState::ValueOrEnd) => ScannerState::ValueOrEnd,
-            Some(OuterState::Key) => ScannerState::Key,
-            Some(OuterState::KeyOrEnd) => ScannerState::KeyOrEnd,
-            Some(OuterState::Colon) => ScannerState::Colon,
-            Some(OuterState::CommaOrEnd) => ScannerState::CommaOrEnd,
-        }
     }
 
     #[inline]
@@ -474,7 +436,7 @@ impl Scanner {
         events: &mut E,
     ) -> Option<usize> {
         if number == NumberState::Minus && bytes[at] == b'I' {
-            self.state = self.loose_word(b"-Infinity", 1)?;
+            self.state = self.loose_word(b"-Infinity")?;
             return Some(0);
         }
         let mut read = 0;

@@ -161,7 +161,7 @@ proptest! {
             stripper.push(part, &mut out);
             prop_assert!(stripper.line.held <= HELD && stripper.line.frames.len() <= MAX_FRAMES);
         }
-        out.extend_from_slice(&stripper.tail());
+        stripper.finish(&mut out);
         prop_assert_eq!(&out, &strip_escapes(&log));
         let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
         prop_assert_eq!(lines(&out), lines(&log));
