@@ -573,21 +573,21 @@ const MOST_REAL: usize = 4096;
 /// that recursive searches by ripgrep, fd and ag find each line once. Real files with such names
 /// are included again by the file of their own directory, which comes before those above it.
 pub fn ignore(dir: &IgnoredIn<'_>) -> String {
-    let (above, real) = match dir {
-        IgnoredIn::Top(Root::One(_)) => ("/artifacts/**/", &[][..]),
-        IgnoredIn::Top(_) => ("/*/artifacts/**/", &[][..]),
-        IgnoredIn::Artifacts(real) => ("", *real),
+    let (above, messages, real) = match dir {
+        IgnoredIn::Top(Root::One(_)) => ("/artifacts/**/", "/history/messages.json\n", &[][..]),
+        IgnoredIn::Top(_) => ("/*/artifacts/**/", "/*/history/messages.json\n", &[][..]),
+        IgnoredIn::Artifacts(real) => ("", "", *real),
     };
     let mut text = "# Computed views. They repeat what stands beside them.\n".to_owned();
-    for (suffix, derived) in listed().filter(|_| real.len() <= MOST_REAL) {
+    if real.len() > MOST_REAL {
+        return text;
+    }
+    for (suffix, derived) in listed() {
         let end = if matches!(derived, Derived::Dir(_)) { "/\n" } else { "\n" };
         text.extend([above, "*", suffix, end]);
     }
-    if let IgnoredIn::Top(root) = dir {
-        text += if matches!(root, Root::One(_)) { "" } else { "/*" };
-        text += "/history/messages.json\n";
-    }
-    for name in real.iter().filter(|_| real.len() <= MOST_REAL) {
+    text += messages;
+    for name in real {
         text.extend(["!/", &as_pattern(name), "\n"]);
     }
     text

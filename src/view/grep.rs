@@ -326,20 +326,15 @@ pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
             Err(why) => linear((literals(&builder, &texts), as_text(&why))),
         };
     }
-    let basic: Vec<String> = match options.syntax {
-        Syntax::Basic => texts
-            .iter()
-            .map(|text| String::from_utf8_lossy(&extended(text.as_bytes())).into_owned())
-            .collect(),
-        _ => Vec::new(),
+    let basic: Vec<String>;
+    let patterns: Vec<&str> = if options.syntax == Syntax::Basic {
+        let converted = texts.iter().map(|text| extended(text.as_bytes()));
+        basic = converted.map(|text| String::from_utf8_lossy(&text).into_owned()).collect();
+        basic.iter().map(String::as_str).collect()
+    } else {
+        texts.clone()
     };
-    let patterns: Vec<&str> =
-        if basic.is_empty() { texts.clone() } else { basic.iter().map(String::as_str).collect() };
-    let built = match patterns.as_slice() {
-        [pattern] => builder.build(pattern),
-        patterns => builder.build_many(patterns),
-    };
-    let why = match built {
+    let why = match builder.build_many(&patterns) {
         Ok(matcher) => return linear((Ok(matcher), None)),
         Err(error) => reason(&error),
     };

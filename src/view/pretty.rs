@@ -50,8 +50,10 @@ pub(super) fn render(
     }
     if whole {
         values.finish();
-        values.indenter.take(|text| out.write_all(text))?;
+    } else {
+        values.release();
     }
+    values.indenter.take(|text| out.write_all(text))?;
     let late = (!whole).then(|| out_of_time(subject, offset));
     let shown = out.counts().notice();
     // Line numbers in the rest of the notice also count the line about masked secrets.

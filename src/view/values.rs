@@ -16,6 +16,9 @@ use ctxfs_core::model::{Content, Json, LooseJson, Subject};
 const READ_BYTES: usize = 256 << 10;
 // Number of bytes at the start of text in which JSON has to begin.
 const SNIFFED_BYTES: u64 = 1 << 20;
+
+/// A cursor over the JSON values of a content. `at` and `line` are its position. It moves forward,
+/// except by [`go_to`](Self::go_to). `stop` ends every scan early.
 pub(super) struct ValueReader<'a> {
     content: &'a dyn Content,
     stop: &'a dyn Fn() -> bool,
@@ -176,9 +179,9 @@ impl<'a> ValueReader<'a> {
     /// follows in its line: `[12] done`.
     pub(super) fn is_value(&mut self, start: ValueStart) -> io::Result<bool> {
         let end = self.start();
-        let has_own_line = self.is_own_line(end)?;
+        let rest = self.rest_of_line(end)?;
         self.go_to(end);
-        match has_own_line {
+        match rest {
             LineRest::Empty => self.is_lines &= start.line == end.line,
             LineRest::Values => {
                 (self.is_lines, self.loose.joined) = (false, true);
@@ -192,7 +195,7 @@ impl<'a> ValueReader<'a> {
     }
 
     // Examines the rest of the line behind a value.
-    fn is_own_line(&mut self, end: ValueStart) -> io::Result<LineRest> {
+    fn rest_of_line(&mut self, end: ValueStart) -> io::Result<LineRest> {
         let mut rest = LineRest::Empty;
         loop {
             if !self.skip_space()? || self.line > end.line {
@@ -211,8 +214,8 @@ impl<'a> ValueReader<'a> {
 
     /// Returns true if the byte at the current position can begin a value here.
     pub(super) fn may_begin(&mut self) -> io::Result<bool> {
-        let text = self.is_at_end()?;
-        Ok(!text && (!self.among_text || matches!(self.block[self.inside()], b'{' | b'[')))
+        let ended = self.is_at_end()?;
+        Ok(!ended && (!self.among_text || matches!(self.block[self.inside()], b'{' | b'[')))
     }
 
     /// Goes on behind a line that is not JSON, in which a value seemed to begin at `start`. The

@@ -50,7 +50,9 @@ impl ViewCopy<'_> {
             Some(at) if text.starts_with(b"# ") => &text[at + 1..],
             _ => text,
         };
-        memmem::find(end, rest).is_some()
+        // Only the notice about binary content has no lines behind it.
+        let has_lines = !rest.is_empty() || text.is_empty() || text.starts_with(b"# not text (");
+        has_lines && memmem::find(end, rest).is_some()
     }
 }
 
@@ -84,5 +86,6 @@ mod tests {
         assert!(is_of(&View::Tail, tail, &format!("{long}line 300\n")));
         assert!(is_of(&View::Tail, "# the last 2 lines\nline 1\n", &long));
         assert!(!is_of(&View::Tail, "what a user wrote\n", &long));
+        assert!(!is_of(&View::Tail, "# what a user wrote\n", &long));
     }
 }

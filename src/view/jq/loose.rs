@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
+use ctxfs_core::materialize::json::escaped_char;
 use memchr::{memchr, memchr2};
 
 // What jq prints for infinity: the largest number.
 const LARGEST: &[u8] = b"1.7976931348623157e308";
 const REPLACEMENT: &[u8] = b"\\ufffd";
-// Length in bytes of `\ud83d`.
-const UNIT: usize = 6;
 
 /// Returns a value that the scanner accepted as JSON of RFC 8259: comments and commas before a
 /// closing bracket go, `NaN` becomes `null` and `Infinity` the largest number, as in jq, and
@@ -68,11 +67,11 @@ impl Cleaner<'_> {
                 self.at += 1;
                 return;
             }
-            match unit(rest) {
-                None => self.at += 2,
-                Some(0xd800..0xdc00) if is_low(unit(&rest[UNIT..])) => self.at += 2 * UNIT,
-                Some(0xd800..0xe000) => self.replace(UNIT, REPLACEMENT),
-                Some(_) => self.at += UNIT,
+            match escaped_char(rest) {
+                // Half a surrogate pair, or the same character as written.
+                Some((char::REPLACEMENT_CHARACTER, length)) => self.replace(length, REPLACEMENT),
+                Some((_, length)) => self.at += length,
+                None => self.at += 1,
             }
         }
         self.at = self.value.len();
@@ -95,16 +94,6 @@ impl Cleaner<'_> {
 fn is_negative_zero(text: &[u8]) -> bool {
     let after = text.strip_prefix(b"-0").map(<[u8]>::first);
     after.is_some_and(|next| !matches!(next, Some(b'.' | b'e' | b'E')))
-}
-
-fn is_low(unit: Option<u16>) -> bool {
-    unit.is_some_and(|unit| (0xdc00..0xe000).contains(&unit))
-}
-
-// Returns the code unit of the escape `\uXXXX` at the start of `text`.
-fn unit(text: &[u8]) -> Option<u16> {
-    let digits = text.get(..UNIT)?.strip_prefix(b"\\u")?;
-    u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
 fn comment_length(text: &[u8]) -> usize {

@@ -155,19 +155,25 @@ fn whole_text_ends(pattern: &str) -> Cow<'_, str> {
     if !pattern.contains('$') {
         return Cow::Borrowed(pattern);
     }
-    let (mut text, mut in_class, mut is_escaped) =
-        (String::with_capacity(pattern.len()), false, false);
-    for letter in pattern.chars() {
-        match letter {
-            '$' if !in_class && !is_escaped => text += r"(?=\n?\z)",
-            letter => text.push(letter),
+    let (mut text, mut classes) = (String::with_capacity(pattern.len()), 0_usize);
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == '$' && classes == 0 {
+            text += r"(?=\n?\z)";
+            continue;
         }
+        text.push(letter);
         match letter {
-            '[' if !is_escaped => in_class = true,
-            ']' if !is_escaped => in_class = false,
+            '\\' => text.extend(letters.next()),
+            // A bracket that closes is text at the start of a class.
+            '[' => {
+                classes += 1;
+                text.extend(letters.next_if_eq(&'^'));
+                text.extend(letters.next_if_eq(&']'));
+            }
+            ']' => classes = classes.saturating_sub(1),
             _ => {}
         }
-        is_escaped = letter == '\\' && !is_escaped;
     }
     Cow::Owned(text)
 }

@@ -59,6 +59,7 @@ def join($x): if . == [] then "" else
 def trimstr($x): ltrimstr($x) | rtrimstr($x);
 
 # Paths
+def _assign(f; $value): _modify(f; $value);
 def setpath($path; $value): _setpath($path; $value);
 def delpaths($paths): _delpaths($paths);
 def del(f): delpaths([path(f)]);

@@ -85,7 +85,7 @@ fn assignment<'s>(
     let modify = |update| Term::Call("_modify", vec![left.clone(), update]);
     // `right` is computed once, from the value as it was.
     let with = |op| {
-        let update = Term::BinOp(Term::Id.into(), op, Term::Var(VALUE).into());
+        let update = assignment(Term::Id, op, Term::Var(VALUE));
         let bind = BinaryOp::Pipe(Some(Pattern::Var(VALUE)));
         Term::BinOp(right.clone().into(), bind, modify(update).into())
     };
@@ -155,7 +155,7 @@ fn piped_any(term: Term<&str>, filter: Text) -> Term<&str> {
 /// Returns the filters that rewritten programs and the prelude call.
 #[expect(clippy::default_trait_access, reason = "the type of a path has no public name")]
 pub(super) fn filters<D: for<'a> DataT<V<'a> = Val>>() -> Vec<Filter<RunPtr<D>>> {
-    let (f, x) = (|| Bind::Fun(()), || Bind::Var(()));
+    let f = || Bind::Fun(());
     vec![
         ("_modify", [f(), f()].into(), |mut cv| {
             let (update, update_in) = cv.0.pop_fun();
@@ -165,15 +165,6 @@ pub(super) fn filters<D: for<'a> DataT<V<'a> = Val>>() -> Vec<Filter<RunPtr<D>>>
             let found = found.collect::<Result<Vec<Vec<Val>>, _>>();
             let first = |value| update.run((update_in.clone(), value)).next().transpose();
             box_once(found.and_then(|found| modified(cv.1, found, first)))
-        }),
-        ("_assign", [f(), x()].into(), |mut cv| {
-            let value = cv.0.pop_var();
-            let (paths, paths_in) = cv.0.pop_fun();
-            let found = paths.paths((paths_in, (cv.1.clone(), Default::default())));
-            let found = found.map(|path| path.map(|(_, path)| path.iter().cloned().collect()));
-            let found = found.collect::<Result<Vec<Vec<Val>>, _>>();
-            let same = |_| Ok(Some(value.clone()));
-            box_once(found.and_then(|found| modified(cv.1, found, same)))
         }),
         ("_setpath", v(2), |mut cv| {
             let (value, path) = (cv.0.pop_var(), cv.0.pop_var());

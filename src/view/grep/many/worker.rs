@@ -109,7 +109,7 @@ impl<'a> CorpusSearch<'a> {
 
     // Returns true if the result has one line for each artifact instead of one line for each match.
     pub(super) fn lists_artifacts(&self) -> bool {
-        self.query.options().count || self.query.options().names
+        !self.query.options().shows_lines()
     }
 
     // Returns true if `--` separates the matches in two artifacts.
