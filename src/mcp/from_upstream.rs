@@ -201,11 +201,7 @@ impl SessionInbox {
                 return relay.client.send(json_rpc::notification(method, &params)).await;
             }
             method if method.ends_with("/list_changed") => {
-                if is_new_client {
-                    return subscriptions::changed(relay, method).await;
-                }
-                let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-                return relay.client.send(text).await;
+                return subscriptions::changed(relay, method).await;
             }
             "notifications/progress" => {
                 let Some(token) = params.get("progressToken") else { return };

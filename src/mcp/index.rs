@@ -105,9 +105,7 @@ impl Tool {
         }
         Value::Object(details)
     }
-}
 
-impl Tool {
     // Stands for details that are too long.
     fn brief(&self) -> Value {
         let mut brief = self.entry();

@@ -177,7 +177,7 @@ fn offer(
     if round == 0 {
         return Some(wish).filter(|wish| naming.takes(wish) && is_own(wish));
     }
-    // Without `__` in the tool's part, a name has no longer prefix.
+    // With fewer `__` in the tool's part, a name rarely begins with a longer prefix.
     let plain = naming.wish(&tool.tool.replace("__", "_"));
     let mut names = [wish, plain].into_iter().map(|wish| hashed(&wish, tool, round));
     Some(names.find(is_own).unwrap_or_else(|| hashed("tool", tool, round)))

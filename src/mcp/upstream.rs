@@ -214,9 +214,12 @@ impl Upstream {
     pub(crate) fn log_broken(&self, line: &BrokenLine) {
         let shown = line.shown.trim().replace(char::is_control, " ");
         if line.kind == BrokenKind::Log {
-            let noise = &mut self.state.lock().noise;
-            *noise += 1;
-            if *noise == 1 {
+            let noise = {
+                let mut state = self.state.lock();
+                state.noise += 1;
+                state.noise
+            };
+            if noise == 1 {
                 let text =
                     "writes lines to its standard output that are no messages; they are logged";
                 self.log.write(&self.name, text);
@@ -289,8 +292,9 @@ impl Upstream {
 
     pub(crate) fn ended(&self, queue: &mut Receiver) -> Vec<PendingRequest> {
         let mut state = self.state.lock();
-        if state.noise > 1 {
-            let text = format!("{} lines of its standard output were no messages", state.noise);
+        let noise = std::mem::take(&mut state.noise);
+        if noise > 1 {
+            let text = format!("{noise} lines of its standard output were no messages");
             self.log.write(&self.name, &text);
         }
         while queue.try_recv().is_ok() {}

@@ -127,7 +127,12 @@ async fn unwatch(relay: &Arc<Relay>, index: usize, uri: &str) {
 }
 
 pub(crate) async fn changed(relay: &Relay, notification: &str) {
-    tell_subscribers(relay, notification, "", |filter| filter.has(notification)).await;
+    if relay.client.is_modern() {
+        tell_subscribers(relay, notification, "", |filter| filter.has(notification)).await;
+    } else {
+        let text = format!(r#"{{"jsonrpc":"2.0","method":"{notification}"}}"#);
+        relay.client.send(text).await;
+    }
 }
 
 pub(crate) async fn updated(relay: &Relay, uri: &str) {

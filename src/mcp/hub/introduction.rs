@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::client::subscriptions;
@@ -13,13 +13,10 @@ use crate::hub::{Hub, ServerFacts};
 use crate::own;
 use crate::relay::Relay;
 use crate::revision::{self, Era};
-use crate::upstream::handshake;
+use crate::upstream::handshake::{self, MAX_BACKOFF, MIN_BACKOFF};
 
 // Maximum time that the client's first answer waits for the servers.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
-// The pause after a failed introduction. It doubles with each failure.
-const MIN_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// Introduces the client to all servers, with the `initialize` parameters of the first call. Later
 /// calls only wait. Waits for the servers, but at most for [`INTRODUCTION_TIME`].
@@ -146,10 +143,6 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
 
 async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
     if hub.announces(kind) {
-        if relay.client.is_modern() {
-            return subscriptions::changed(relay, &kind.notification()).await;
-        }
-        let message = json!({"jsonrpc": "2.0", "method": kind.notification()});
-        relay.client.send(message.to_string()).await;
+        subscriptions::changed(relay, &kind.notification()).await;
     }
 }

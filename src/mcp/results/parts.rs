@@ -75,21 +75,18 @@ pub(crate) fn part<'a>(
 ) -> io::Result<Option<ResultPart<'a>>> {
     let Some(object) = RawObject::parse(block) else { return Ok(None) };
     let mime = |object: &RawObject<'_>| object.text("mimeType").map(String::from);
+    let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
     let (kind, value, mime, is_plain_text) = match object.text("type").as_deref() {
         Some("text") => (PartKind::Text, object.get("text"), None, true),
         Some("image" | "audio") => (PartKind::Binary, object.get("data"), mime(&object), false),
-        Some("resource") => {
-            let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
-            match inner.get("text") {
-                Some(text) => (PartKind::Text, Some(text), mime(&inner), false),
-                None => (PartKind::Binary, inner.get("blob"), mime(&inner), false),
-            }
-        }
+        Some("resource") => match inner.get("text") {
+            Some(text) => (PartKind::Text, Some(text), mime(&inner), false),
+            None => (PartKind::Binary, inner.get("blob"), mime(&inner), false),
+        },
         _ => return Ok(None),
     };
     let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
     let part = ResultPart::of(message, (kind, value, mime), (block, is_plain_text))?;
-    let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
     let uri = inner.text("uri").filter(|_| !is_plain_text).map(String::from);
     Ok(Some(ResultPart { uri, ..part }))
 }
@@ -228,6 +225,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true),
 );
+const DATA: &[u8] = b"data:";
 // The longest beginning of a `data:` URI that is looked for, up to the comma.
 const MAX_URI_HEAD: usize = 512;
 
@@ -237,7 +235,7 @@ const MAX_URI_HEAD: usize = 512;
 /// not base64.
 #[derive(Default)]
 struct Base64Reader {
-    head: Option<Vec<u8>>,
+    head: Vec<u8>,
     is_begun: bool,
     letters: Vec<u8>,
     ended: bool,
@@ -249,24 +247,19 @@ impl Base64Reader {
         if self.is_begun {
             return self.decode(text, out);
         }
-        let mut head = self.head.take().unwrap_or_default();
-        head.extend_from_slice(text);
-        let start = head.trim_ascii_start();
-        let is_uri = start.len() < 5 || start[..5].eq_ignore_ascii_case(b"data:");
-        let comma = memchr::memchr(b',', start);
-        if is_uri && comma.is_none() && start.len() < MAX_URI_HEAD {
-            self.head = Some(head);
-            return Ok(());
-        }
-        self.begin(&head, out)
+        self.head.extend_from_slice(text);
+        let start = self.head.trim_ascii_start();
+        let may_be_uri = start.len() < DATA.len() || is_data_uri(start);
+        let is_open = start.len() < MAX_URI_HEAD && memchr::memchr(b',', start).is_none();
+        if may_be_uri && is_open { Ok(()) } else { self.begin(out) }
     }
 
     // Takes the first text, which is long enough to tell if it is a `data:` URI.
-    fn begin(&mut self, head: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.is_begun = true;
+        let head = std::mem::take(&mut self.head);
         let start = head.trim_ascii_start();
-        let is_uri = start.len() >= 5 && start[..5].eq_ignore_ascii_case(b"data:");
-        if !is_uri {
+        if !is_data_uri(start) {
             return self.decode(start, out);
         }
         let (uri, data) = start.split_at(memchr::memchr(b',', start).unwrap_or(start.len()));
@@ -293,8 +286,8 @@ impl Base64Reader {
     }
 
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(head) = self.head.take() {
-            self.begin(&head, out)?;
+        if !self.is_begun {
+            self.begin(out)?;
         }
         let rest = self.letters.len();
         self.write(rest, out)
@@ -304,6 +297,10 @@ impl Base64Reader {
         let bytes = BASE64.decode(self.letters.drain(..count).collect::<Vec<u8>>());
         out.write_all(&bytes.map_err(io::Error::other)?)
     }
+}
+
+fn is_data_uri(text: &[u8]) -> bool {
+    text.get(..DATA.len()).is_some_and(|start| start.eq_ignore_ascii_case(DATA))
 }
 
 /// Hashes JSON without the white space between tokens, for comparing values that do not fit in

@@ -22,9 +22,9 @@ use crate::upstream::{Introduction, Upstream};
 /// Time to wait for an answer to `server/discover`. After this time, the server is assumed to have
 /// a revision before 2026-07-28, because some such servers ignore all requests before `initialize`.
 const PROBE: Duration = Duration::from_secs(10);
-// The pause before the next try to reach a server that was not there. It doubles with each one.
-const MIN_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_mins(1);
+/// The pause after a failed introduction. It doubles with each failure, up to [`MAX_BACKOFF`].
+pub(crate) const MIN_BACKOFF: Duration = Duration::from_secs(1);
+pub(crate) const MAX_BACKOFF: Duration = Duration::from_mins(1);
 // Error codes that only 2026-07-28 servers use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
@@ -140,11 +140,7 @@ pub(crate) async fn shake_hands(relay: &Arc<Relay>, upstream: &Arc<Upstream>) {
     match introduce(upstream, &profile, &initialize, Era::Modern).await {
         Ok(introduction) => {
             // Recorded here because the client may never request the server's capabilities.
-            relay.client.set_declared(Declared {
-                tools: introduction.has("tools", ""),
-                resources: introduction.has("resources", ""),
-            });
-            *upstream.profile.lock() = Some(introduction);
+            record(relay, upstream, introduction);
         }
         Err(why) => tracing::warn!("{}: {why}", upstream.name),
     }
@@ -219,6 +215,14 @@ pub(crate) async fn answer_without(relay: &Arc<Relay>, pending: PendingRequest, 
     tokio::spawn(reach(Arc::downgrade(relay)));
 }
 
+fn record(relay: &Relay, upstream: &Upstream, introduction: ServerProfile) {
+    relay.client.set_declared(Declared {
+        tools: introduction.has("tools", ""),
+        resources: introduction.has("resources", ""),
+    });
+    *upstream.profile.lock() = Some(introduction);
+}
+
 async fn reach(relay: Weak<Relay>) {
     let mut pause = MIN_BACKOFF;
     loop {
@@ -234,19 +238,12 @@ async fn reach(relay: Weak<Relay>) {
         let Ok(introduction) = introduce(only, &profile, &initialize, first).await else {
             continue;
         };
-        relay.client.set_declared(Declared {
-            tools: introduction.has("tools", ""),
-            resources: introduction.has("resources", ""),
-        });
-        *only.profile.lock() = Some(introduction);
+        if !relay.client.is_modern() && only.era.get() == Some(Era::Modern) {
+            only.listen(&introduction);
+        }
+        record(&relay, only, introduction);
         for list in ["tools", "resources"] {
-            let method = format!("notifications/{list}/list_changed");
-            if relay.client.is_modern() {
-                subscriptions::changed(&relay, &method).await;
-            } else {
-                let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-                relay.client.send(text).await;
-            }
+            subscriptions::changed(&relay, &format!("notifications/{list}/list_changed")).await;
         }
         return;
     }

@@ -76,6 +76,8 @@ impl fmt::Debug for Address {
 /// may show only a part of the key.
 const BEGINNING: usize = 8;
 const MASK: &str = "[key]";
+/// A shorter key is a placeholder for an endpoint that needs none, such as `EMPTY` or `ollama`.
+const LEAST_SECRET: usize = 8;
 
 /// The secret key for an endpoint. It occurs only in request headers, and never in `Debug` output,
 /// logs or errors.
@@ -100,6 +102,11 @@ impl ApiKey {
         let mut value = value.expect("a key is visible ASCII");
         value.set_sensitive(true);
         value
+    }
+
+    /// Returns true if the key is no placeholder, which may occur in a reply as a common word.
+    pub(super) fn is_secret(&self) -> bool {
+        self.0.len() >= LEAST_SECRET
     }
 
     /// Returns `text` without the key, and without words that begin like the key.

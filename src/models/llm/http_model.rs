@@ -142,7 +142,7 @@ impl LanguageModel for HttpModel {
                 Ok(mut reply) => {
                     reply.usage += usage;
                     // An endpoint may send the key back.
-                    if let Some(key) = &self.key {
+                    if let Some(key) = self.key.as_ref().filter(|key| key.is_secret()) {
                         let calls = reply.calls.iter_mut().map(|call| &mut call.arguments);
                         for text in calls.chain([&mut reply.text]) {
                             *text = key.removed_from(text);
