@@ -221,9 +221,7 @@ impl Shelf for GatewayShelf {
     }
 
     fn answers_questions(&self) -> bool {
-        let targets = self.user.settings.models.targets.as_ref();
-        let has_model = targets.is_some_and(|targets| !targets.value.is_empty());
-        has_model || self.user.form == Form::Handle
+        self.user.settings.models.has_target() || self.user.form == Form::Handle
     }
 
     fn open(&self) -> Result<GatewayConversation, String> {

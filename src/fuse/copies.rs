@@ -88,8 +88,12 @@ fn remove_copied_view(
     dir: &Arc<Dir>,
     (of, derived, view): (&OsStr, &Derived, &OsStr),
 ) -> Result<()> {
-    let (Ok(copy), Ok(original)) = (dir.stat(view), dir.stat(of)) else { return Ok(()) };
-    if original.kind() != FileType::File || copy.mode & WRITABLE != 0 {
+    let Ok(copy) = dir.stat(view) else { return Ok(()) };
+    if copy.mode & WRITABLE != 0 {
+        return Ok(());
+    }
+    let Ok(original) = dir.stat(of) else { return Ok(()) };
+    if original.kind() != FileType::File {
         return Ok(());
     }
     match (derived, copy.kind()) {

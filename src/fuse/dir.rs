@@ -40,7 +40,11 @@ impl ContextFs {
         let awaited = path.filter(|(id, path)| fs.new_conversations.take((id, path)));
         match made {
             Err(error) if awaited.is_some() && error.kind() == ErrorKind::AlreadyExists => {
-                dir.open()?.chmod(name, mode)?;
+                let open = dir.open()?;
+                if open.stat(name)?.kind() != FileType::Directory {
+                    return Err(FsError::Exists);
+                }
+                open.chmod(name, mode)?;
             }
             made => made?,
         }

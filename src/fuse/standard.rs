@@ -34,11 +34,9 @@ impl NewConversations {
 
     /// Records that a client makes the directory `path`. Returns true if it [awaits](Self::awaits).
     pub(crate) fn take(&self, (id, path): (&Component, &RelPath)) -> bool {
-        let awaits = self.awaits((id, path));
-        if awaits && let Some(made) = made_in(&mut self.0.lock(), id) {
-            made.push(path.clone());
-        }
-        awaits
+        let mut known = self.0.lock();
+        let made = made_in(&mut known, id).filter(|made| is_standard(path) && !made.contains(path));
+        made.map(|made| made.push(path.clone())).is_some()
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::file_lock::{LockedFile, LockedLines, each_line};
+use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, if_there, layout};
 use ctxfs_core::model::{Record, RelPath};
 
@@ -108,7 +108,7 @@ pub fn append_answer(
 pub struct QuestionTurn {
     dir: Dir,
     name: String,
-    _file: LockedFile,
+    _lock: LockedLines,
 }
 
 /// Returns the turn of the question `key`, or `None` if the question is being asked.
@@ -118,12 +118,12 @@ pub fn question_turn(
 ) -> Result<Option<QuestionTurn>, StoreError> {
     let name = format!("{ASKING}{key:016x}");
     let take = || {
-        let dir = ensured(conversation)?;
-        let file = dir.create_file(name.as_ref(), OFlags::RDWR, layout::FILE_MODE)?;
-        let locked = LockedFile::try_lock(file)?;
-        Ok(locked.map(|file| QuestionTurn { dir, name: name.clone(), _file: file }))
+        let dir = conversation.dir().try_clone()?;
+        let lock = LockedLines::try_lock(&dir, &name)?;
+        Ok(lock.map(|lock| QuestionTurn { dir, name: name.clone(), _lock: lock }))
     };
-    take().map_err(|error| fault(conversation, "lock", &name, error))
+    let path = conversation.path().join(&name);
+    take().map_err(|error: io::Error| StoreError::io("lock", &path, error))
 }
 
 impl Drop for QuestionTurn {

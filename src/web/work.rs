@@ -63,7 +63,6 @@ pub(super) struct Sink {
     text: Vec<u8>,
     // Number of requests that wait until this answer or another one ends.
     waiters: Arc<AtomicUsize>,
-    runtime: Handle,
 }
 
 // The receiving end of an answer. Dropping it sets `gone`, so that the answer is no longer built.
@@ -117,7 +116,6 @@ impl Work {
             gone: Arc::clone(&gone),
             text: Vec::new(),
             waiters: Arc::clone(&self.lane(lane).waiters),
-            runtime: Handle::current(),
         };
         spawn_blocking(move || {
             let done = work(&mut sink).and_then(|()| sink.flush());
@@ -199,7 +197,7 @@ impl Sink {
         }
         let piece = Bytes::from(std::mem::take(&mut self.text));
         loop {
-            let room = self.runtime.block_on(timeout(UNREAD, self.pieces.reserve()));
+            let room = Handle::current().block_on(timeout(UNREAD, self.pieces.reserve()));
             match room {
                 Ok(room) => {
                     room.map_err(|_| WebError::Gone)?.send(piece);

@@ -343,7 +343,7 @@ impl Shelf for TemporaryShelf {
     }
 
     fn answers_questions(&self) -> bool {
-        self.settings.models.targets.as_ref().is_some_and(|targets| !targets.value.is_empty())
+        self.settings.models.has_target()
     }
 
     fn open(&self) -> Result<GatewayConversation, String> {

@@ -120,6 +120,11 @@ pub(crate) struct ProviderModel {
 }
 
 impl ModelTables {
+    /// Returns true if a language model is configured.
+    pub(crate) fn has_target(&self) -> bool {
+        self.targets.as_ref().is_some_and(|targets| !targets.value.is_empty())
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         if other.targets.is_some() {
             self.targets.clone_from(&other.targets);

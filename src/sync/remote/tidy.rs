@@ -128,7 +128,12 @@ impl Synchronizer<'_> {
         let Some(latest) = looked.segments.iter().map(|listed| listed.modified_ms).max() else {
             // This dry run fails if there are objects without a segment.
             collect(self.bucket, notes, None, (self.deadline)())?;
-            return Ok(Vec::new());
+            let any = collect_staged(self.bucket, id, (u64::MAX, 0, true), (self.deadline)())?;
+            if any.is_empty() {
+                return Ok(Vec::new());
+            }
+            let now = self.store_now(id)?;
+            return collect_staged(self.bucket, id, (now, WEEK, false), (self.deadline)());
         };
         let now = now.map_or_else(|| self.store_now(id), Ok)?;
         agree(id, latest.saturating_sub(now))?;
@@ -277,7 +282,8 @@ pub(super) fn collect_older(
 
 /// Deletes the temporary files that interrupted writes left next to the segments, the objects and
 /// the mark of the bucket. The files must be at least `age` old at `now`, by the clock of the object
-/// store. A dry run only lists the files. Only a bucket that is a directory has such files. For other buckets, makes no request.
+/// store. A dry run only lists the files. Only a bucket that is a directory has such files. For other
+/// buckets, makes no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,

@@ -64,11 +64,13 @@ impl StoreClient {
         request: impl Fn() -> F,
     ) -> Result<T, Fault> {
         let has_plain = matches!(self.opened, OpenStore::Cloud { plain: Some(_), .. });
+        let may_adapt = has_plain && !self.refuses_checksums.load(Relaxed);
         let outcome = request().await;
         let is_refused = matches!(outcome, Err(Fault::Malformed(_) | Fault::Unsupported(_)));
-        if !is_refused || !has_plain || self.refuses_checksums.swap(true, Relaxed) {
+        if !is_refused || !may_adapt {
             return outcome;
         }
+        self.refuses_checksums.store(true, Relaxed);
         let again = request().await;
         if matches!(again, Ok(_) | Err(Fault::Exists)) {
             tracing::info!("the store refuses checksums, so they are left out");

@@ -205,15 +205,16 @@ async fn begin(
 }
 
 async fn begin_once(counted: &StoreClient, path: &Path) -> Result<UploadTarget, Fault> {
-    counted.requests.lock().put.requests += 1;
     if counted.cloud().is_some() {
         let begun = || async {
+            counted.requests.lock().put.requests += 1;
             let store = Arc::clone(counted.cloud().ok_or(Fault::Absent)?);
             let id = call(QUIET, store.create_multipart(path)).await?;
             Ok(UploadTarget::Cloud { store, id })
         };
         return counted.adapting(begun).await;
     }
+    counted.requests.lock().put.requests += 1;
     let options = PutMultipartOptions::default();
     let store = counted.store_of(path).await?;
     let upload = call(QUIET, store.put_multipart_opts(path, options)).await?;

@@ -83,7 +83,7 @@ impl TierInner {
             self.push(&id, waiting);
             return PusherStep::Worked;
         }
-        if waits.is_none() && self.tidy_next(now) {
+        if waits.is_none() && end.is_none() && self.tidy_next(now) {
             return PusherStep::Worked;
         }
         let mut pusher = self.pusher.lock();
@@ -239,12 +239,7 @@ impl TierInner {
     }
 
     fn try_push(&self, id: &Component) -> Result<PushOutcome, RemoteError> {
-        let Ok(Some(known)) = self.identify() else { return Ok(PushOutcome::Busy) };
-        let Some(lock) = self.access.lock(&known, Duration::ZERO)? else {
-            return Ok(PushOutcome::Busy);
-        };
-        let _turn = self.access.lock_conversation(id);
-        let sent = self.access.sync((&*known, &*lock), PATIENCE, |sync| {
+        let sent = self.in_turn(id, |sync| {
             let sent = match sync.store.conversation(id)? {
                 Some(conversation) => {
                     let mut session = self.session(id);
@@ -259,14 +254,28 @@ impl TierInner {
                 self.breaker.succeeded(Some(id));
                 self.tidy(sync, id)?;
             }
-            Ok::<_, RemoteError>(sent)
+            Ok(sent)
         })?;
+        let Some(sent) = sent else { return Ok(PushOutcome::Busy) };
         for (path, why) in &sent.left {
             tracing::debug!(%path, %why, "an output was left out");
         }
         let is_whole = sent.live.is_empty() && sent.left.is_empty() && !sent.is_partial;
         let is_some_sent = !sent.segments.is_empty();
         Ok(if is_whole { PushOutcome::Sent } else { PushOutcome::Partly { is_some_sent } })
+    }
+
+    /// Runs `work` on the conversation `id`, with the locks for it. Returns `None` if the bucket or
+    /// the lock is not available now.
+    fn in_turn<T>(
+        &self,
+        id: &Component,
+        work: impl FnOnce(&Synchronizer<'_>) -> Result<T, RemoteError>,
+    ) -> Result<Option<T>, RemoteError> {
+        let Ok(Some(known)) = self.identify() else { return Ok(None) };
+        let Some(lock) = self.access.lock(&known, Duration::ZERO)? else { return Ok(None) };
+        let _turn = self.access.lock_conversation(id);
+        self.access.sync((&*known, &*lock), PATIENCE, work).map(Some)
     }
 
     fn session(&self, id: &Component) -> Session {
@@ -290,15 +299,8 @@ impl TierInner {
             waiting.pop_front()
         };
         let Some(id) = next else { return false };
-        let tidied = self.identify().and_then(|known| {
-            let Some(known) = known else { return Ok(()) };
-            let Some(lock) = self.access.lock(&known, Duration::ZERO)? else { return Ok(()) };
-            let _turn = self.access.lock_conversation(&id);
-            self.access.sync((&*known, &*lock), PATIENCE, |sync| self.tidy(sync, &id))
-        });
-        if let Err(error) = tidied {
-            self.breaker.refused(Some(&id), &error);
-        }
+        let tidied = self.in_turn(&id, |sync| self.tidy(sync, &id));
+        self.record(Some(&id), tidied).ok();
         true
     }
 
