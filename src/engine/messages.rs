@@ -58,7 +58,8 @@ const SMALL: usize = 512;
 /// allows, and otherwise in an unnamed file.
 #[derive(Debug, Default)]
 pub struct UnfinishedMessage {
-    pub(crate) line: UnfinishedLine,
+    /// What was written since the end of the last message.
+    pub line: UnfinishedLine,
     held: Option<Share>,
     /// Room below the quota, reserved until the line is in the log. Until then, a measurement does
     /// not find the line.
@@ -66,11 +67,6 @@ pub struct UnfinishedMessage {
 }
 
 impl UnfinishedMessage {
-    /// Returns true if nothing was written since the end of the last message.
-    pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
-    }
-
     fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
         let needs = self.line.needs(bytes).min(HELD);
         let by = || Client { conversation: Some(conversation.id().clone()), user: None };

@@ -51,7 +51,7 @@ pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Res
 /// stored beside the log.
 pub(super) fn end(fs: &Shared, handle: &FileHandle, is_gone: bool) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
-    if !pending.unfinished.is_empty() {
+    if !pending.unfinished.line.is_empty() {
         check_is_log(handle)?;
     }
     let log = source(handle.node.as_file()?);
