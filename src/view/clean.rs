@@ -32,6 +32,15 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     let mut used = 0;
     let mut count = 0;
     while used < raw.len() {
+        let is_plain = |byte: &&u8| matches!(byte, b'\t' | b' '..=b'~');
+        let room = (chars - count).min(bytes - text.len());
+        let plain = raw[used..].iter().take(room).take_while(is_plain).count();
+        if plain > 0 {
+            text.push_str(&String::from_utf8_lossy(&raw[used..used + plain]));
+            count += plain;
+            used += plain;
+            continue;
+        }
         let escape = escape_length(&raw[used..]);
         if escape > 0 {
             used += escape;

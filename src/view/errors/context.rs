@@ -1,9 +1,12 @@
 //! The lines around an error: as bytes to show ([`Nearby`]), and as text that is used to classify
 //! the error ([`ErrorContext`]).
 
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
+
+use crate::errors::quoted::TextForm;
 
 use ctxfs_core::materialize::{Pattern, bare};
 use ctxfs_core::model::{Content, ErrorLine};
@@ -34,11 +37,13 @@ struct ContextLines {
 }
 
 /// A line: its offset in the content, and its ranges in the text: of the whole line, and of the part
-/// without what other programs put before and after it.
+/// without what other programs put before and after it. `form` is set when the line is first
+/// classified, because errors that are near each other have lines in common.
 struct ContextLine {
     offset: u64,
     whole: Range<usize>,
     bare: Range<usize>,
+    form: Cell<Option<TextForm>>,
 }
 
 /// An error line, number `own` of `lines`, with the lines above and below it that were read whole.
@@ -99,11 +104,12 @@ impl ContextLines {
             let start = text.len();
             text.push_str(line);
             let (whole, bare) = (start..text.len(), start + own.start..start + own.end);
-            lines.push(ContextLine { offset, whole, bare });
+            lines.push(ContextLine { offset, whole, bare, form: Cell::default() });
             text.push('\n');
         }
         if lines.is_empty() {
-            lines.push(ContextLine { offset: range.start, whole: 0..0, bare: 0..0 });
+            let (offset, form) = (range.start, Cell::default());
+            lines.push(ContextLine { offset, whole: 0..0, bare: 0..0, form });
         }
         Ok(Self { range: range.start..end, bytes, text, lines })
     }
@@ -127,7 +133,7 @@ impl ErrorContext {
         ContextReader::new(&text.as_bytes().to_vec()).read(&at).unwrap()
     }
 
-    fn bare(&self, line: usize) -> &str {
+    pub(super) fn bare(&self, line: usize) -> &str {
         &self.lines.text[self.lines.lines[line].bare.clone()]
     }
 
@@ -146,6 +152,22 @@ impl ErrorContext {
 
     pub(crate) fn below(&self) -> impl Iterator<Item = &str> {
         (self.own + 1..self.end).map(|line| self.bare(line))
+    }
+
+    /// Returns the numbers of the lines that are not blank among up to `count` lines above, and among
+    /// up to `count` lines below the error.
+    pub(super) fn filled(&self, count: usize) -> [Vec<usize>; 2] {
+        let is_filled = |line: &usize| !self.bare(*line).trim().is_empty();
+        let above = (self.first..self.own).rev().take(count).filter(is_filled);
+        let below = (self.own + 1..self.end).take(count).filter(is_filled);
+        [above.collect(), below.collect()]
+    }
+
+    pub(super) fn form(&self, line: usize) -> TextForm {
+        let known = &self.lines.lines[line].form;
+        let form = known.get().unwrap_or_else(|| TextForm::of(self.bare(line)));
+        known.set(Some(form));
+        form
     }
 
     /// Returns the offset and the length of the line that is `distance` lines above the error.

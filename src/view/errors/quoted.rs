@@ -208,11 +208,9 @@ static MARKED: Pattern = Pattern::new(
 /// like a report, it must stand inside a text with fewer reports. Otherwise it may be a message of
 /// the program that printed the text.
 fn is_in_text(lines: &ErrorContext, is_marked: bool) -> bool {
-    let filled = |line: &&str| !line.trim().is_empty();
-    let above: Vec<&str> = lines.above().take(TEXT_LINES).filter(filled).collect();
-    let below: Vec<&str> = lines.below().take(TEXT_LINES).filter(filled).collect();
-    let at_end = above.len().min(below.len()) < END_LINES;
-    let forms = TextForms::of(&[above, below].concat());
+    let around = lines.filled(TEXT_LINES);
+    let at_end = around.iter().any(|side| side.len() < END_LINES);
+    let forms = TextForms::of(lines, &around.concat());
     let is_report = is_marked || TextForm::of(lines.own()) == TextForm::Report;
     let in_text = if is_report {
         !at_end && forms.is_text(MARKED_REPORT_SHARE)
@@ -228,8 +226,9 @@ fn is_fenced(lines: &ErrorContext) -> bool {
     above.is_some_and(|line| line.trim().len() > 3) && lines.below().any(|line| is_fence(&line))
 }
 
+/// What a line of a text is by its looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TextForm {
+pub(super) enum TextForm {
     Code,
     Sentence,
     // A line that reports a step or a result of a program.
@@ -245,15 +244,17 @@ struct TextForms {
 }
 
 impl TextForms {
-    fn of(lines: &[&str]) -> Self {
-        let mut forms = Self { lines: lines.len(), ..Self::default() };
+    fn of(lines: &ErrorContext, around: &[usize]) -> Self {
+        let mut forms = Self { lines: around.len(), ..Self::default() };
         let mut others = 0;
         let mut sentences: HashMap<&str, usize> = HashMap::new();
-        for line in lines {
-            match TextForm::of(line) {
+        for line in around {
+            match lines.form(*line) {
                 TextForm::Code => forms.text += 1,
                 TextForm::Report => forms.reports += 1,
-                TextForm::Sentence => *sentences.entry(first_word(line)).or_default() += 1,
+                TextForm::Sentence => {
+                    *sentences.entry(first_word(lines.bare(*line))).or_default() += 1
+                }
                 TextForm::Other => others += 1,
             }
             if REPORT_SHARE * forms.reports > 2 * TEXT_LINES || 3 * others > 2 * TEXT_LINES {
@@ -276,7 +277,7 @@ impl TextForms {
 }
 
 impl TextForm {
-    fn of(line: &str) -> Self {
+    pub(super) fn of(line: &str) -> Self {
         if line.contains("</a>") {
             return Self::Code;
         }

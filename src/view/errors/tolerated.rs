@@ -34,8 +34,10 @@ fn entry_above(lines: &ErrorContext) -> Option<&str> {
     let is_trace = |line: &str| TRACE_LINE.is_match(line);
     let has_frames = lines.above().next().is_some_and(is_trace)
         || lines.below().next().is_some_and(|line| FRAME.is_match(line));
-    let entry = lines.above().find(|line| !is_trace(line));
-    entry.filter(|_| has_frames && is_trace(lines.own()))
+    if !(has_frames && is_trace(lines.own())) {
+        return None;
+    }
+    lines.above().find(|line| !is_trace(line))
 }
 
 /// Recognizes a failed Ansible task that is ignored or rescued. A task was rescued if its host has
