@@ -1,7 +1,9 @@
 //! Lines alike: the same but for numbers. Of consecutive lines alike, an excerpt shows the first two
 //! and those that deviate. A mark in place of the others has the numbers that differ.
 
-use std::collections::HashMap;
+use std::rc::Rc;
+
+use foldhash::HashMap;
 
 use crate::clean::shortened;
 use crate::number::grouped;
@@ -32,7 +34,7 @@ const MAX_COUNTED: usize = 32;
 pub(super) struct LineForms {
     likeness: LikenessHasher,
     shown: HashMap<u64, u32>,
-    telling: HashMap<u64, Vec<(usize, TellingNumbers)>>,
+    telling: Rc<HashMap<u64, Vec<(usize, TellingNumbers)>>>,
 }
 
 // Which numbers at a place matter: all but the usual one, or each.
@@ -53,6 +55,12 @@ struct PlaceNumbers {
 }
 
 impl PlaceNumbers {
+    fn clear(&mut self) {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.clear();
+        *self = Self { counts, ..Self::default() };
+    }
+
     fn add(&mut self, number: u64) {
         match self.counts.iter().position(|(known, _)| *known == number) {
             Some(at) => self.counts[at].1 += 1,
@@ -80,22 +88,33 @@ impl LineForms {
     /// Learns which numbers of `lines` matter.
     pub(super) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut forms = Self::default();
-        let mut known: HashMap<u64, Vec<PlaceNumbers>> = HashMap::new();
-        for line in lines {
-            let places = known.entry(forms.likeness.of(line)).or_default();
-            for (place, number) in numbers(line).enumerate() {
-                if place == places.len() {
-                    places.push(PlaceNumbers::default());
+        let lines: Vec<&[u8]> = lines.collect();
+        let mut order: Vec<(u64, usize)> =
+            lines.iter().map(|line| forms.likeness.of(line)).zip(0..).collect();
+        order.sort_unstable();
+        let mut telling = HashMap::default();
+        let mut places: Vec<PlaceNumbers> = Vec::new();
+        for alike in order.chunk_by(|one, next| one.0 == next.0) {
+            if alike.len() < MIN_ALIKE as usize {
+                continue;
+            }
+            places.iter_mut().for_each(PlaceNumbers::clear);
+            for (_, at) in alike {
+                for (place, number) in numbers(lines[*at]).enumerate() {
+                    if place == places.len() {
+                        places.push(PlaceNumbers::default());
+                    }
+                    places[place].add(number);
                 }
-                places[place].add(number);
+            }
+            let told =
+                places.iter().enumerate().filter_map(|(place, it)| Some((place, it.telling()?)));
+            let told: Vec<_> = told.collect();
+            if !told.is_empty() {
+                telling.insert(alike[0].0, told);
             }
         }
-        let telling = |(place, numbers): (_, &PlaceNumbers)| Some((place, numbers.telling()?));
-        let all = known.into_iter().map(|(form, places)| {
-            (form, places.iter().enumerate().filter_map(telling).collect::<Vec<_>>())
-        });
-        forms.telling = all.filter(|(_, places)| !places.is_empty()).collect();
-        forms
+        Self { telling: Rc::new(telling), ..forms }
     }
 
     /// Returns the number of lines at the start of `lines` that can be folded. Returns 0 if they

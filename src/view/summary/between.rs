@@ -6,10 +6,14 @@
 //! longer head and tail.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use foldhash::HashMap;
 
 use crate::clean::{TextBudget, shortened};
 use crate::summary::alike::LineForms;
+use crate::summary::excerpt::EndLine;
 
 // Maximum number of characters that are shown of a line, and of its bytes that are read.
 const LINE_CHARS: usize = 200;
@@ -19,100 +23,121 @@ const NAME_BYTES: std::ops::RangeInclusive<usize> = 3..=120;
 // Scale of the names per byte, by which lines are chosen.
 const SCALE: usize = 1 << 20;
 
-/// Consecutive whole lines. `line` is the number of the first.
-pub(super) struct LineStretch<'a> {
-    pub(super) line: u64,
-    pub(super) lines: Vec<&'a [u8]>,
-}
-
 /// A line that was chosen: its number, and its text after the number.
 pub(super) struct ChosenLine {
     pub(super) line: u64,
     pub(super) text: String,
 }
 
+/// A line, and the number of bytes that it takes in an excerpt. Its names are two ranges of
+/// [`LineNames::names`]: those among the characters that would be shown, each once, and those after.
 struct NamedLine<'a> {
-    number: u64,
-    line: &'a [u8],
-    names: Vec<u32>,
+    line: EndLine<'a>,
     cost: usize,
+    near: Range<usize>,
+    far: Range<usize>,
 }
 
-/// Chooses lines of `stretches` that fit into `budget`. `shown` are the parts of the output that the
-/// excerpt shows already, and `is_error` is true for the numbers of other lines that it shows. Each
-/// choice is the line with the most new names a byte.
-pub(super) fn chosen<'a>(
-    stretches: &[LineStretch<'a>],
-    shown: &[&'a [u8]],
-    is_error: &dyn Fn(u64) -> bool,
-    forms: &mut LineForms,
-    budget: TextBudget,
-) -> Vec<ChosenLine> {
-    let mut ids: HashMap<&[u8], u32> = HashMap::new();
-    for text in shown {
-        each_name(text, &mut |name| _ = ids.insert(name, 0));
-    }
-    // Whether a name is shown. The first stands for all names that were shown before.
-    let mut is_shown = vec![true];
-    let mut candidates = Vec::new();
-    for stretch in stretches {
-        for (number, line) in (stretch.line..).zip(&stretch.lines) {
-            let text = line.trim_ascii();
-            let mut names = Vec::new();
-            each_name(&text[..text.len().min(LINE_CHARS)], &mut |name| {
-                let id = *ids.entry(name).or_insert_with(|| {
-                    is_shown.push(false);
-                    is_shown.len() as u32 - 1
-                });
-                if id > 0 && !names.contains(&id) {
+/// The names in the lines at both ends of an output.
+pub(super) struct LineNames<'a> {
+    // How many different names there are. A name is its number.
+    count: usize,
+    names: Vec<u32>,
+    lines: Vec<NamedLine<'a>>,
+}
+
+impl<'a> LineNames<'a> {
+    pub(super) fn of(lines: &[EndLine<'a>]) -> Self {
+        let mut ids: HashMap<&[u8], u32> = HashMap::default();
+        let mut all = Self { count: 0, names: Vec::new(), lines: Vec::new() };
+        let names = &mut all.names;
+        for line in lines {
+            let start = names.len();
+            let mut near = start;
+            let text = line.text.trim_ascii();
+            each_name(text, &mut |name, end| {
+                let new = ids.len() as u32;
+                let id = *ids.entry(name).or_insert(new);
+                let is_near = end <= LINE_CHARS;
+                if !is_near || !names[start..].contains(&id) {
                     names.push(id);
+                    near += usize::from(is_near);
                 }
             });
-            let cost = text.len().min(LINE_CHARS) + number.to_string().len() + 3;
-            if is_error(number) {
-                for name in names {
-                    is_shown[name as usize] = true;
-                }
-            } else if !names.is_empty() {
-                candidates.push(NamedLine { number, line, names, cost });
+            let digits = line.number.and_then(u64::checked_ilog10).unwrap_or(0) as usize + 1;
+            let cost = text.len().min(LINE_CHARS) + digits + 3;
+            let (near, far) = (start..near, near..names.len());
+            all.lines.push(NamedLine { line: *line, cost, near, far });
+        }
+        all.count = ids.len();
+        all
+    }
+
+    /// Chooses lines that fit into `budget` from those between the offsets `hidden`: the excerpt
+    /// shows the others already. `is_error` is true for the numbers of lines between that it shows too.
+    /// Each choice is the line with the most new names a byte.
+    pub(super) fn chosen(
+        &self,
+        hidden: &Range<u64>,
+        is_error: &dyn Fn(Option<u64>) -> bool,
+        forms: &mut LineForms,
+        budget: TextBudget,
+    ) -> Vec<ChosenLine> {
+        let mut is_shown = vec![false; self.count];
+        let mut candidates = Vec::new();
+        for named in &self.lines {
+            let EndLine { number, offset, text, is_whole } = named.line;
+            let is_hidden = hidden.start <= offset && offset + text.len() as u64 <= hidden.end;
+            let is_error = is_error(number);
+            if is_hidden && !is_error && is_whole && !named.near.is_empty() {
+                candidates.extend(number.map(|number| (number, named)));
+            } else if !is_hidden || is_error {
+                let end = if is_hidden { named.near.end } else { named.far.end };
+                let names = &self.names[named.near.start..end];
+                names.iter().for_each(|name| is_shown[*name as usize] = true);
             }
         }
+        let worth = |named: &NamedLine<'_>, is_shown: &[bool]| {
+            let names = &self.names[named.near.clone()];
+            let new = names.iter().filter(|name| !is_shown[**name as usize]).count();
+            new * SCALE / named.cost
+        };
+        let entries = candidates.iter().enumerate();
+        let entries = entries.map(|(at, (_, named))| (worth(named, &is_shown), Reverse(at)));
+        let mut heap: BinaryHeap<_> = entries.collect();
+        let (mut chosen, mut left) = (Vec::new(), budget.bytes);
+        while let Some((was, Reverse(at))) = heap.pop().filter(|_| chosen.len() < budget.lines) {
+            let (number, named) = candidates[at];
+            let now = worth(named, &is_shown);
+            if now == 0 || named.cost > left {
+                continue;
+            }
+            if now < was {
+                heap.push((now, Reverse(at)));
+                continue;
+            }
+            let line = named.line.text;
+            if forms.is_known(line) {
+                continue;
+            }
+            let text = line.trim_ascii();
+            let text = shortened(&text[..text.len().min(LINE_BYTES)], LINE_CHARS);
+            let text = format!("{number}: {text}");
+            let Some(rest) = left.checked_sub(text.len() + 1) else { continue };
+            left = rest;
+            forms.show(line);
+            let names = &self.names[named.near.clone()];
+            names.iter().for_each(|name| is_shown[*name as usize] = true);
+            chosen.push(ChosenLine { line: number, text });
+        }
+        chosen.sort_unstable_by_key(|chosen| chosen.line);
+        chosen
     }
-    let worth = |candidate: &NamedLine<'_>, is_shown: &[bool]| {
-        let new = candidate.names.iter().filter(|name| !is_shown[**name as usize]).count();
-        new * SCALE / candidate.cost
-    };
-    let entry = |(at, candidate)| (worth(candidate, &is_shown), Reverse(at));
-    let mut heap: BinaryHeap<_> = candidates.iter().enumerate().map(entry).collect();
-    let (mut chosen, mut left) = (Vec::new(), budget.bytes);
-    while let Some((was, Reverse(at))) = heap.pop().filter(|_| chosen.len() < budget.lines) {
-        let candidate = &candidates[at];
-        let now = worth(candidate, &is_shown);
-        if now == 0 || candidate.cost > left {
-            continue;
-        }
-        if now < was {
-            heap.push((now, Reverse(at)));
-            continue;
-        }
-        if forms.is_known(candidate.line) {
-            continue;
-        }
-        let text = candidate.line.trim_ascii();
-        let text = shortened(&text[..text.len().min(LINE_BYTES)], LINE_CHARS);
-        let text = format!("{}: {text}", candidate.number);
-        let Some(rest) = left.checked_sub(text.len() + 1) else { continue };
-        left = rest;
-        forms.show(candidate.line);
-        candidate.names.iter().for_each(|name| is_shown[*name as usize] = true);
-        chosen.push(ChosenLine { line: candidate.number, text });
-    }
-    chosen.sort_unstable_by_key(|chosen| chosen.line);
-    chosen
 }
 
-// Calls `tell` with each name in a text: paths and identifiers.
-fn each_name<'a>(text: &'a [u8], tell: &mut dyn FnMut(&'a [u8])) {
+// Calls `tell` with each name in a text, paths and identifiers, and the offset at which it ends.
+fn each_name<'a>(text: &'a [u8], tell: &mut dyn FnMut(&'a [u8], usize)) {
+    let end_of = |name: &[u8]| name.as_ptr() as usize + name.len() - text.as_ptr() as usize;
     let runs =
         text.split(|byte| !is_word(*byte) && !matches!(byte, b'<' | b'/' | b'.' | b'@' | b'-'));
     for run in runs.filter(|run| !run.starts_with(b"</")) {
@@ -120,10 +145,10 @@ fn each_name<'a>(text: &'a [u8], tell: &mut dyn FnMut(&'a [u8])) {
         let end = run.iter().rposition(|byte| is_word(*byte)).map_or(0, |last| last + 1);
         let path = &run[..end];
         if NAME_BYTES.contains(&path.len()) && memchr::memchr(b'/', path).is_some() {
-            tell(path);
+            tell(path, end_of(path));
         }
         for word in run.split(|byte| !is_word(*byte)).filter(|word| is_identifier(word)) {
-            tell(word);
+            tell(word, end_of(word));
         }
     }
 }
@@ -146,12 +171,22 @@ fn is_identifier(word: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    // `shown` is a line before the others.
     fn choose(text: &str, shown: &str, bytes: usize) -> Vec<String> {
-        let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
-        let stretches = [LineStretch { line: 41, lines }];
+        let line = |number, offset: usize, text| EndLine {
+            number: Some(number),
+            offset: offset as u64,
+            text,
+            is_whole: true,
+        };
+        let offset = |line: &str| shown.len() + 1 + line.as_ptr() as usize - text.as_ptr() as usize;
+        let below = (41..).zip(text.lines());
+        let below = below.map(|(number, text)| line(number, offset(text), text.as_bytes()));
+        let lines: Vec<_> = [line(40, 0, shown.as_bytes())].into_iter().chain(below).collect();
+        let names = LineNames::of(&lines);
         let budget = TextBudget { bytes, lines: 150 };
-        let chosen =
-            chosen(&stretches, &[shown.as_bytes()], &|_| false, &mut LineForms::default(), budget);
+        let hidden = shown.len() as u64 + 1..u64::MAX;
+        let chosen = names.chosen(&hidden, &|_| false, &mut LineForms::default(), budget);
         chosen.into_iter().map(|chosen| chosen.text).collect()
     }
 
@@ -185,7 +220,9 @@ mod tests {
     fn names_look_like_code_or_paths() {
         let names = |text: &'static str| {
             let mut names = Vec::new();
-            each_name(text.as_bytes(), &mut |name| names.push(str::from_utf8(name).unwrap()));
+            each_name(text.as_bytes(), &mut |name, _| {
+                names.push(str::from_utf8(name).unwrap());
+            });
             names
         };
         let text = "In my_var and CamelCase, Of x2 or utf8 see ./src/a-b.rs: 12 _x __all__";

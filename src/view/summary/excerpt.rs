@@ -1,6 +1,7 @@
 //! The part of an output that a summary shows: its head, its errors, the lines between that name the
 //! most, and its tail. Consecutive lines alike are folded.
 
+use std::cell::OnceCell;
 use std::io;
 
 use crate::clean::{Cleaned, TextBudget, clean};
@@ -8,7 +9,7 @@ use crate::errors::{Finding, Findings, error_line};
 use crate::number::{counted, grouped};
 use crate::scan;
 use crate::summary::alike::{LineForms, fold_mark};
-use crate::summary::between::{ChosenLine, LineStretch, chosen};
+use crate::summary::between::{ChosenLine, LineNames};
 use crate::summary::records::records;
 use ctxfs_core::model::{Json, Limits, Subject};
 
@@ -54,23 +55,38 @@ struct ExcerptLines {
 }
 
 /// The bytes at both ends of an output of `length` bytes. `from` is the offset of `last`.
-struct Ends {
+struct EndBytes {
     first: Vec<u8>,
     last: Vec<u8>,
     from: u64,
     length: u64,
-    forms: LineForms,
 }
 
-impl Ends {
+/// The lines at both ends of an output. `names` are found when lines are chosen by them.
+struct Ends<'a> {
+    bytes: &'a EndBytes,
+    lines: Vec<EndLine<'a>>,
+    forms: LineForms,
+    names: OnceCell<LineNames<'a>>,
+}
+
+/// A line that was read, or the part of it that was read, which begins at `offset`. If the number of
+/// lines of the output is unknown, lines of the second end have none.
+#[derive(Clone, Copy)]
+pub(super) struct EndLine<'a> {
+    pub(super) number: Option<u64>,
+    pub(super) offset: u64,
+    pub(super) text: &'a [u8],
+    pub(super) is_whole: bool,
+}
+
+impl EndBytes {
     fn read(subject: &Subject<'_>) -> io::Result<Self> {
         let length = subject.content.len();
         let first = subject.content.bytes(0, READ)?;
         let from = length.saturating_sub(READ as u64);
         let last = if from == 0 { first.clone() } else { subject.content.bytes(from, READ)? };
-        let rest = (first.len() as u64).saturating_sub(from).min(last.len() as u64) as usize;
-        let forms = LineForms::of(split(&first).into_iter().chain(split(&last[rest..])));
-        Ok(Self { first, last, from, length, forms })
+        Ok(Self { first, last, from, length })
     }
 
     // Returns the part of `last` that begins at an offset.
@@ -78,42 +94,41 @@ impl Ends {
         let at = usize::try_from(offset.saturating_sub(self.from)).unwrap_or(usize::MAX);
         self.last.get(at..).unwrap_or_default()
     }
+}
 
-    /// Returns the whole lines between `head` and `tail` that were read.
-    fn between(
-        &self,
-        head: &ExcerptLines,
-        tail: &ExcerptLines,
-        lines: Option<u64>,
-    ) -> Vec<LineStretch<'_>> {
-        let end = |bytes: &[u8]| memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
-        let first = self.first.get(head.bound as usize..).unwrap_or_default();
-        let room = usize::try_from(tail.bound.saturating_sub(head.bound)).unwrap_or(usize::MAX);
-        let first = &first[..first.len().min(room)];
-        let begins = head.bound == 0 || self.first.get(head.bound as usize - 1) == Some(&b'\n');
-        let skipped = if begins {
-            0
-        } else {
-            memchr::memchr(b'\n', first).map_or(first.len(), |end| end + 1)
+impl<'a> Ends<'a> {
+    fn of(bytes: &'a EndBytes, count: Option<u64>) -> Self {
+        let EndBytes { first, from, length, .. } = bytes;
+        let is_all = first.len() as u64 == *length;
+        let end = memchr::memrchr(b'\n', first).map_or(0, |end| end + 1);
+        let end = if is_all { first.len() } else { end };
+        let (near, part) = first.split_at(end);
+        let far = bytes.last_from(end as u64);
+        let from = (end as u64).max(*from);
+        let mut lines = Vec::new();
+        let mut add = |number, offset, text, is_whole| {
+            lines.push(EndLine { number, offset, text, is_whole });
         };
-        let near = &first[skipped..end(first).max(skipped)];
-        let after = head.bound + (skipped + near.len()) as u64;
-        let from = after.max(self.from);
-        let last = self.last_from(from);
-        let room = usize::try_from(tail.bound.saturating_sub(from)).unwrap_or(usize::MAX);
-        let last = &last[..last.len().min(room)];
-        let skipped = if from == after {
-            0
-        } else {
-            memchr::memchr(b'\n', last).map_or(last.len(), |end| end + 1)
-        };
-        let far = &last[skipped..end(last).max(skipped)];
-        let number =
-            lines.map(|lines| (lines + 1).saturating_sub(tail.lines + scan::newlines(far)));
-        let near = LineStretch { line: head.lines + 1, lines: split(near) };
-        let far = number.map(|line| LineStretch { line, lines: split(far) });
-        [near].into_iter().chain(far).collect()
+        for (number, text) in (1..).zip(split(near)) {
+            add(Some(number), offset_in(first, text), text, true);
+        }
+        if from > end as u64 {
+            add(None, end as u64, part, false);
+        }
+        let texts = split(far);
+        for (after, text) in (1..=texts.len() as u64).rev().zip(texts) {
+            let offset = from + offset_in(far, text);
+            let number = count.map(|count| (count + 1).saturating_sub(after));
+            add(number, offset, text, offset > from || from == end as u64);
+        }
+        let forms = LineForms::of(lines.iter().map(|line| line.text));
+        Self { bytes, lines, forms, names: OnceCell::new() }
     }
+}
+
+// Returns the offset of `line` in the bytes that it is a part of.
+fn offset_in(bytes: &[u8], line: &[u8]) -> u64 {
+    (line.as_ptr() as usize - bytes.as_ptr() as usize) as u64
 }
 
 impl Excerpt {
@@ -129,10 +144,13 @@ impl Excerpt {
             bytes: budget.bytes - taken,
             lines: budget.lines.saturating_sub(errors.len()),
         };
-        let ends = Ends::read(subject)?;
+        let counted = subject.analysis.bytes == subject.content.len();
+        let lines = counted.then_some(subject.analysis.lines);
+        let bytes = EndBytes::read(subject)?;
+        let ends = Ends::of(&bytes, lines);
         let eighths = eighths(subject);
         let shares = eighths.map(|eighths| eighths * left.bytes / 8);
-        let excerpt = Self::within((subject, found), &ends, above, left, shares)?;
+        let excerpt = Self::within((subject, found), (&ends, lines), above, left, shares)?;
         let spare = left.bytes.saturating_sub(excerpt.size());
         if spare < SPARE_BYTES || excerpt.has_all() {
             return Ok(Self { errors, ..excerpt });
@@ -140,29 +158,29 @@ impl Excerpt {
         let sum: usize = eighths.iter().sum();
         let used = [&excerpt.head, &excerpt.tail].map(|part| size(&part.text));
         let shares = [0, 1].map(|end| used[end] + eighths[end] * spare / sum);
-        let excerpt = Self::within((subject, found), &ends, above, left, shares)?;
+        let excerpt = Self::within((subject, found), (&ends, lines), above, left, shares)?;
         Ok(Self { errors, ..excerpt })
     }
 
     fn within(
         (subject, found): (&Subject<'_>, &Findings),
-        ends: &Ends,
+        (ends, lines): (&Ends<'_>, Option<u64>),
         above: &[u8],
         budget: TextBudget,
         shares: [usize; 2],
     ) -> io::Result<Self> {
-        let lines = (budget.lines / 2).min(subject.limits.snippet_lines).max(1);
-        let [for_head, for_tail] = shares
-            .map(|bytes| TextBudget { bytes: bytes.min(subject.limits.snippet_bytes), lines });
+        let bytes = ends.bytes;
+        let most = (budget.lines / 2).min(subject.limits.snippet_lines).max(1);
+        let share = |share: usize| share.min(subject.limits.snippet_bytes);
+        let [for_head, for_tail] =
+            shares.map(|bytes| TextBudget { bytes: share(bytes), lines: most });
         let (mut forms, mut last_forms) = (ends.forms.clone(), ends.forms.clone());
         let head = if above.is_empty() {
-            head(ends, for_head, &mut forms)
+            head(bytes, for_head, &mut forms)
         } else {
-            head_above(ends, above)
+            head_above(bytes, above)
         };
-        let tail = tail(subject, ends, for_tail, &head, &mut last_forms)?;
-        let counted = subject.analysis.bytes == subject.content.len();
-        let lines = counted.then_some(subject.analysis.lines);
+        let tail = tail(subject, bytes, for_tail, &head, &mut last_forms)?;
         let mut excerpt = Self {
             head,
             errors: Vec::new(),
@@ -175,17 +193,18 @@ impl Excerpt {
             bytes: budget.bytes.saturating_sub(excerpt.size()),
             lines: budget.lines.saturating_sub(excerpt.head.text.len() + excerpt.tail.text.len()),
         };
+        if excerpt.has_all() {
+            return Ok(excerpt);
+        }
         // Also of JSON with a line of another kind behind it.
-        let is_json = !matches!(subject.analysis.json, Json::No);
-        if is_json && !excerpt.has_all() {
-            excerpt.records = records(&ends.first, left);
+        if !matches!(subject.analysis.json, Json::No) {
+            excerpt.records = records(&bytes.first, left);
         }
         if excerpt.records.is_empty() {
-            let stretches = ends.between(&excerpt.head, &excerpt.tail, lines);
-            let head_bytes = ends.first.get(..excerpt.head.bound as usize).unwrap_or(&ends.first);
-            let shown = [head_bytes, ends.last_from(excerpt.tail.bound)];
-            let is_error = |line| shown_errors(found).any(|finding| finding.at.line == line);
-            excerpt.between = chosen(&stretches, &shown, &is_error, &mut forms, left);
+            let names = ends.names.get_or_init(|| LineNames::of(&ends.lines));
+            let hidden = excerpt.head.bound..excerpt.tail.bound;
+            let is_error = |line| shown_errors(found).any(|finding| Some(finding.at.line) == line);
+            excerpt.between = names.chosen(&hidden, &is_error, &mut forms, left);
         }
         Ok(excerpt)
     }
@@ -315,7 +334,7 @@ fn eighths(subject: &Subject<'_>) -> [usize; 2] {
     }
 }
 
-fn head(ends: &Ends, budget: TextBudget, forms: &mut LineForms) -> ExcerptLines {
+fn head(ends: &EndBytes, budget: TextBudget, forms: &mut LineForms) -> ExcerptLines {
     let bytes = &ends.first;
     // Lines in the second half are left to the tail.
     let half = bytes.len().min((ends.length / 2) as usize);
@@ -359,7 +378,7 @@ fn head(ends: &Ends, budget: TextBudget, forms: &mut LineForms) -> ExcerptLines 
 
 /// Returns the head of the part after the bytes `above`, which the reader has seen. The content lacks
 /// the escape sequences of `above`, but has the same lines.
-fn head_above(ends: &Ends, above: &[u8]) -> ExcerptLines {
+fn head_above(ends: &EndBytes, above: &[u8]) -> ExcerptLines {
     let bytes = &ends.first;
     let whole = memchr::memchr_iter(b'\n', above).count();
     let starts = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1);
@@ -396,7 +415,7 @@ fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) 
 
 fn tail(
     subject: &Subject<'_>,
-    ends: &Ends,
+    ends: &EndBytes,
     budget: TextBudget,
     head: &ExcerptLines,
     forms: &mut LineForms,

@@ -63,7 +63,8 @@ impl<'a> PathTree<'a> {
         let other: Vec<&[u8]> = lines.iter().copied().filter(|line| is_other(line)).collect();
         let is_list = paths.len() >= MIN_PATHS
             && 100 * paths.len() >= MIN_PERCENT * (paths.len() + other.len())
-            && 100 * nested >= MIN_IN_DIRECTORY * paths.len();
+            && 100 * nested >= MIN_IN_DIRECTORY * paths.len()
+            && !is_base64(&paths);
         if !is_list {
             return None;
         }
@@ -203,6 +204,13 @@ fn entries<'a>(lines: &[&'a [u8]]) -> Vec<ListedPath<'a>> {
     found
 }
 
+// Recognizes wrapped base64, whose alphabet has the slash: lines of one length without other signs.
+fn is_base64(paths: &[ListedPath<'_>]) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    paths.windows(2).rev().skip(1).all(|pair| pair[0].path.len() == pair[1].path.len())
+        && paths.iter().all(|it| it.path.iter().all(is_digit))
+}
+
 fn is_other(line: &[u8]) -> bool {
     let is_heading = line.strip_suffix(b":").is_some_and(may_be_path);
     !line.trim_ascii().is_empty() && !is_heading && parsed(line).is_none()
@@ -287,6 +295,9 @@ mod tests {
     fn other_lines_are_no_paths() {
         assert_eq!(fitted(&"A sentence and/or two of them.\n".repeat(20), 4000), None);
         assert_eq!(fitted(&"word\n".repeat(20), 4000), None);
+        let base64 = |n: usize| format!("Kz/{n:0>60}+/abcDE\n");
+        let wrapped = (0..20).map(base64).collect::<String>() + "aGVsbG8\n";
+        assert_eq!(fitted(&wrapped, 4000), None);
         assert_eq!(fitted(&"GET /a/b 200\nerror: no\n".repeat(20), 4000), None);
     }
 }
