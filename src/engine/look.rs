@@ -11,12 +11,14 @@ use crate::{
     Engine, EngineError, FileContent, FileId, LineCount, LineWindow, QUICK_INPUT, Result, Snapshot,
     Source, Tree, search, show,
 };
-use ctxfs_core::materialize::{Analyzer, PlainText};
+use ctxfs_core::materialize::{Analyzer, PlainText, error_lines, strip_escapes};
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};
 use ctxfs_view::{CorpusQuery, Derived, JsonMembers, JsonNode, View, ViewDir, json_members};
 
 /// Maximum distance in bytes from a line with a known offset to the line that is looked up.
 const NEAR: u64 = 16 << 20;
+/// Number of bytes in which every error line is found.
+const ERROR_TEXT: usize = 16 << 20;
 
 /// A file at one moment, opened for a person.
 ///
@@ -206,6 +208,16 @@ impl Look {
     /// before it are not counted yet.
     pub fn line_at(&self, offset: u64) -> io::Result<Option<u64>> {
         self.index.line_at(self.text(), offset)
+    }
+
+    /// Returns the numbers of the lines that look like errors among the first 16 MiB, in order.
+    pub fn error_lines(&self, expired: &dyn Fn() -> bool) -> Result<Vec<u64>> {
+        let mut text = self.masked(self.text(), |content| content.bytes(0, ERROR_TEXT))?;
+        if self.snapshot.reading()?.is_some_and(|reading| reading.strips) {
+            text = strip_escapes(&text);
+        }
+        let lines = text.split(|byte| *byte == b'\n').take_while(|_| !expired());
+        Ok(error_lines(lines).iter().map(|found| found.index as u64 + 1).collect())
     }
 
     /// Renders a view into memory.

@@ -4,6 +4,7 @@ mod json;
 mod screen;
 mod window;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::output::window::{
 };
 use crate::{Crumb, Result, Sink, Site, address, display, search, shell};
 use ctxfs_core::materialize::strip_escapes;
-use ctxfs_core::model::{Analysis, Component, shell_word, visible};
+use ctxfs_core::model::{Analysis, Component, Json, shell_word, visible};
 use ctxfs_engine::LookFacts;
 use ctxfs_view::View;
 
@@ -38,6 +39,7 @@ pub(super) fn write(
             sink.write(rows.into_string())
         }
         "facts" => sink.write(self::facts(&output).into_string()),
+        "errors" => sink.write(error_lines(&output)?),
         "json" => sink.write(json::members(&output)?.into_string()),
         "hex" => sink.write(hex_table(&output)?.into_string()),
         "standin" => {
@@ -277,8 +279,30 @@ fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
 
 const ERRORS: usize = 24;
 const LINE: usize = 200;
-// Time limit for reading the lines of entries. After it, entries show only line numbers.
+// Time limit for reading the lines of entries, after which entries show only line numbers, and for
+// finding error lines.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+// Maximum number of error lines of which the page knows.
+const ERROR_LINES: usize = 10_000;
+
+// Returns the numbers of the lines that look like errors, in order, separated by blanks. Beyond the
+// text in which all are found in time, these are the lines that the analysis names.
+fn error_lines(output: &RequestedOutput<'_>) -> Result<String> {
+    let found = output.facts.analysis.as_deref();
+    if found.is_some_and(|found| found.errors.count == 0 || found.is_binary()) {
+        return Ok(String::new());
+    }
+    let named = found.into_iter().flat_map(|found| &found.errors.shown);
+    let named = named.flat_map(|error| [Some(error.line), error.last.map(|last| last.line)]);
+    let mut lines: BTreeSet<u64> = named.flatten().collect();
+    if !found.is_some_and(|found| matches!(found.json, Json::Document { .. })) {
+        let began = Instant::now();
+        lines.extend(output.look.error_lines(&|| began.elapsed() > PATIENCE)?);
+    }
+    let lines: Vec<String> = lines.iter().take(ERROR_LINES).map(u64::to_string).collect();
+    Ok(lines.join(" "))
+}
 
 // Returns the table of contents. It is empty for an output without errors and sections.
 fn contents(output: &RequestedOutput<'_>) -> Result<Markup> {

@@ -173,7 +173,8 @@ async fn output_page(
     Path((id, path)): Path<(String, String)>,
     Query(query): Query<OutputQuery>,
 ) -> Result<Response> {
-    let kind = if query.part == "standin" { "text/plain; charset=utf-8" } else { HTML };
+    let is_text = matches!(&*query.part, "standin" | "errors");
+    let kind = if is_text { "text/plain; charset=utf-8" } else { HTML };
     let write = move |site: &_, id: &_, sink: &mut _| output::write(site, id, &path, &query, sink);
     of_conversation(site, id, kind, write).await
 }

@@ -31,7 +31,7 @@ pub(crate) struct OutputQuery {
     pub(super) end: String,
     pub(super) q: String,
     pub(super) json: String,
-    // The part of the page that is requested. The stand-in is plain text.
+    // The part of the page that is requested. The stand-in and the error lines are plain text.
     pub(crate) part: String,
 }
 

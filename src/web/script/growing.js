@@ -9,7 +9,7 @@ function changed({ size, live }) {
   if (size > known) setSize(size);
   // Less may be old news, or the output was cut: its rows tell.
   if (size < known || size > known && (following || isNear(left()))) grow();
-  if (size !== known || hasEnded) renewFacts();
+  if (size !== known || hasEnded) { renewFacts(); renewErrors(); }
   if (hasEnded) announce('It is complete.');
 }
 
@@ -25,3 +25,4 @@ function goOn() {
 }
 
 const renewFacts = atMostEvery(1000, async () => one('#facts').replaceWith(await part(path + '?part=facts')));
+const renewErrors = atMostEvery(2000, findErrors);

@@ -1,5 +1,7 @@
-// The hits of a search: marks on lines and beside the position, the next hit and the one before.
+// The hits of a search, and errors: marks on lines and beside the position, the next and the one before.
 let hits = [], hitAt = -1;
+// The lines that look like errors, in order.
+let errors = [];
 
 function clearHits() {
   hits = [];
@@ -19,10 +21,13 @@ function drawHits() {
     row.classList.add('hit');
     if (regex) markText(one('code', row), regex);
   });
-  const step = Math.ceil(hits.length / 500);
-  const marks = hits.filter((_, number) => number % step === 0).map(hit => markAt(hit.line, 'mark'));
-  const errors = all('#contents .errors a').map(link => markAt(link.dataset.line, 'mark error'));
-  one('#marks').replaceChildren(...(Number(box.dataset.lines) ? errors.concat(marks) : []));
+  const marks = marksAt(errors, 'mark error').concat(marksAt(hits.map(hit => hit.line), 'mark'));
+  one('#marks').replaceChildren(...(Number(box.dataset.lines) ? marks : []));
+}
+
+function marksAt(lines, className) {
+  const step = Math.ceil(lines.length / 500);
+  return lines.filter((_, number) => number % step === 0).map(line => markAt(line, className));
 }
 
 function markAt(line, className) {
@@ -67,4 +72,16 @@ function nextHit(by) {
 function goToHit({ parentNode: item }) {
   hitAt = rows().indexOf(item);
   goToLine(Number(item.dataset.line));
+}
+
+async function findErrors() {
+  const found = await textAt(path + '?part=errors');
+  errors = found ? found.split(' ').map(Number) : [];
+  drawHits();
+}
+
+function nextError() {
+  const now = one('.chosen', lines) || topRow();
+  if (!errors.length) return announce('No line looks like an error.');
+  goToLine(errors.find(line => line > now?.dataset.line) || errors[0]);
 }

@@ -13,6 +13,8 @@ function startLines() {
   lines = one('#lines');
   position = one('#position');
   position.hidden = false;
+  errors = all('#contents .errors a').map(link => Number(link.dataset.line)).sort((a, b) => a - b);
+  findErrors().catch(failed);
   startPlace();
   took();
   follow(box.dataset.topic, changed);

@@ -131,10 +131,3 @@ async function goToPosition() {
   leave();
   if (await show('at=' + position.value)) sayPlace();
 }
-
-function nextError() {
-  const now = one('.chosen', lines) || topRow();
-  const errors = all('#contents .errors a').map(link => Number(link.dataset.line)).sort((a, b) => a - b);
-  if (!errors.length) return announce('No line looks like an error.');
-  goToLine(errors.find(line => line > now?.dataset.line) || errors[0]);
-}

@@ -318,3 +318,33 @@ fn secrets_are_masked_as_in_views() {
     }
     assert!(Command::ctxfs().arg("--version").run().code == 0);
 }
+
+#[test]
+fn every_line_that_looks_like_an_error_is_known() {
+    let store = Arc::new(TestStore::new());
+    let text = |wide: &dyn Fn(&str) -> Vec<u8>| {
+        let kind = |number| if number % 400 == 399 { "ERROR" } else { "INFO" };
+        let line = |number| format!("{} batch {number} took 7 ms\n", kind(number));
+        wide(&(0..3000).map(line).collect::<String>())
+    };
+    store.put("c7", "plain", &text(&|text| text.as_bytes().to_vec()));
+    store.put(
+        "c7",
+        "wide",
+        &text(&|text| text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+    );
+    store.put(
+        "c7",
+        "coloured",
+        &text(&|text| text.replace("ERROR", "\x1b[31mERROR\x1b[0m").into()),
+    );
+    store.put("c7", "fine", b"all is well\n");
+    store.put("c7", "data", br#"[{"level": "error", "message": "error: it failed"}]"#);
+    let page = Served::new(&store, &[]);
+    let known = |path: &str| page.get(&format!("/c/c7/o/artifacts/{path}?part=errors")).text();
+    for name in ["plain.txt", "wide.txt", "coloured.txt"] {
+        assert_eq!(known(&format!("tool/{name}")), "400 800 1200 1600 2000 2400 2800", "{name}");
+    }
+    assert_eq!(known("tool/fine.txt"), "");
+    assert_eq!(known("tool/data.json"), "1");
+}

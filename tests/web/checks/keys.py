@@ -2,7 +2,7 @@
 
 from playwright.async_api import expect
 
-from web import addresses, fixtures, texts as contents
+from web import addresses, fixtures, texts as contents, writer
 from web.browser import eventually
 from web.checks.windows import is_shown
 from web.finding import has, same
@@ -74,6 +74,18 @@ async def search(visit):
 async def errors(visit):
     await visit.open(LOG)
     for number in contents.ERRORS:
+        await visit.page.keyboard.press("e")
+        await eventually(lambda number=number: is_shown(visit.page, number), lambda: visit.page.url)
+
+
+@PAGES.check("keys: e, each of the errors that are alike, and their marks", SCRIPT, on="live")
+async def alike(visit):
+    name, numbers = writer.fresh("alike"), range(400, 3001, 400)
+    lines = (f"{'ERROR' if number in numbers else 'INFO'} batch {number} took 7 ms\n" for number in range(1, 3001))
+    await visit.apart(visit.place.store.put, name, "log", "".join(lines))
+    await visit.open(addresses.output(name, "artifacts/tool/log.txt"))
+    await expect(visit.page.locator("#marks .mark.error")).to_have_count(len(numbers))
+    for number in numbers:
         await visit.page.keyboard.press("e")
         await eventually(lambda number=number: is_shown(visit.page, number), lambda: visit.page.url)
 
