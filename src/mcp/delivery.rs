@@ -10,8 +10,9 @@ use tokio::task::spawn_blocking;
 
 use crate::client::Declared;
 use crate::json_rpc::{Envelope, INTERNAL_ERROR, raw};
+use crate::lists::{ListKind, ListPage, PageVerdict};
 use crate::message::{Edit, Message, Outgoing};
-use crate::pending::{ListKind, PendingKind, PendingRequest};
+use crate::pending::{PendingKind, PendingRequest};
 use crate::raw_object::{self, RawObject, elements, quoted};
 use crate::relay::Relay;
 use crate::revision::{EraMismatch, translation};
@@ -158,7 +159,7 @@ fn passed(
 }
 
 async fn own_rows(relay: &Arc<Relay>, kind: &PendingKind) -> Vec<String> {
-    let PendingKind::Listing(kind) = *kind else { return Vec::new() };
+    let PendingKind::Listing(ListPage { kind, .. }) = *kind else { return Vec::new() };
     if !relay.context_tools {
         return Vec::new();
     }
@@ -183,10 +184,7 @@ fn additions(
     let place = PlacedResult { message, result };
     match kind {
         PendingKind::Handshake => handshake(relay, from, &object, &place),
-        PendingKind::Listing(kind) => {
-            let own = own_rows.into_iter();
-            listed(relay, from, *kind, &object, &place, own)
-        }
+        PendingKind::Listing(page) => listed(relay, from, *page, &object, &place, own_rows),
         _ => Vec::new(),
     }
 }
@@ -247,30 +245,42 @@ fn handshake(
     edits
 }
 
+/// Adds our own rows to the last page of a list, edits the tools, and leaves out rows that an earlier
+/// page has. The cursor of a next page that would lead nowhere is taken out.
 fn listed(
     relay: &Relay,
     from: &Upstream,
-    kind: ListKind,
+    page: ListPage,
     object: &RawObject<'_>,
     place: &PlacedResult<'_>,
-    own: impl Iterator<Item = String>,
+    own: Vec<String>,
 ) -> Vec<Edit> {
-    let name = kind.member();
+    let name = page.kind.member();
     let Some(rows) = object.get(name) else { return Vec::new() };
     if place.message.has_holes_in(&place.message.range_of(rows)) {
         return Vec::new();
     }
     let Some(listed) = elements(rows) else { return Vec::new() };
-    let row = |row: &&RawValue| match kind {
+    let keys = listed.iter().map(|row| RawObject::parse(row)?.text(page.kind.key()));
+    let keys: Vec<Option<Cow<'_, str>>> = keys.collect();
+    let keys: Vec<Option<&str>> = keys.iter().map(Option::as_deref).collect();
+    let next = object.text("nextCursor");
+    let PageVerdict { shown, is_last } = from.pages.lock().take(page, &keys, next.as_deref());
+    let row = |row: &RawValue| match page.kind {
         ListKind::Tools => tool(relay, from, row).unwrap_or_else(|| row.get().to_owned()),
         _ => row.get().to_owned(),
     };
-    let mut all: Vec<String> = listed.iter().map(row).collect();
-    if object.next_cursor().is_none() {
-        all.extend(own);
-    }
+    let shown = listed.iter().zip(shown).filter(|(_, shown)| *shown).map(|(listed, _)| row(listed));
+    let all: Vec<String> = shown.chain(own.into_iter().filter(|_| is_last)).collect();
     let all = format!("[{}]", all.join(","));
-    place.replace(object, name, all).into_iter().collect()
+    let names_next = is_last && object.get("nextCursor").is_some();
+    if !names_next || place.message.has_holes_in(&place.result) {
+        return place.replace(object, name, all).into_iter().collect();
+    }
+    let members = object.0.iter().filter(|(key, _)| key != "nextCursor");
+    let members = members
+        .map(|(key, value)| raw_object::member(key, if key == name { &all } else { value.get() }));
+    vec![Edit::new(place.result.clone(), raw_object::object(members))]
 }
 
 /// Returns the edited list entry of a tool, or `None` if the entry is unchanged. Removes

@@ -17,9 +17,10 @@ use crate::json_rpc::{
     request_id,
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::lists::{ListKind, ListPage};
 use crate::message::{Edit, Message, with_id};
 use crate::pending::{
-    ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, Translation, new_call_id,
+    MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, Translation, new_call_id,
 };
 use crate::queue::Refused;
 use crate::raw_object::{RawObject, quoted, text};
@@ -461,9 +462,6 @@ fn kind(
 ) -> PendingKind {
     match &*request.method {
         "initialize" | "server/discover" => PendingKind::Handshake,
-        "tools/list" => PendingKind::Listing(ListKind::Tools),
-        "resources/list" => PendingKind::Listing(ListKind::Resources),
-        "resources/templates/list" => PendingKind::Listing(ListKind::Templates),
         "tools/call" => {
             let params = request.params();
             let arguments = params.get("arguments").map(RawValue::get);
@@ -477,7 +475,10 @@ fn kind(
                 links: relay.client.knows_links(),
             }))
         }
-        _ => PendingKind::Relay,
+        method => ListKind::of_method(method).map_or(PendingKind::Relay, |kind| {
+            let cursor = request.params().text("cursor").unwrap_or_default();
+            PendingKind::Listing(ListPage::new(kind, &cursor))
+        }),
     }
 }
 

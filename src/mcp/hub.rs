@@ -27,8 +27,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::context;
 use crate::held::HeldCalls;
 use crate::hub::batch::RunningBatch;
-use crate::hub::catalog::{Catalog, CatalogKind, Rows};
+use crate::hub::catalog::{Catalog, Rows};
 use crate::index::Index;
+use crate::lists::ListKind;
 use crate::options::{IndexOptions, Offer};
 use crate::permission::decision::SessionAllowances;
 use crate::tool_name::{ServerPrefixes, ServerTool, ToolNames};
@@ -110,12 +111,12 @@ impl Hub {
 
     /// Returns true if changes of a list are announced to the client. In index mode, the list of
     /// tools never changes.
-    fn announces(&self, kind: CatalogKind) -> bool {
-        self.index.is_none() || kind != CatalogKind::Tools
+    fn announces(&self, kind: ListKind) -> bool {
+        self.index.is_none() || kind != ListKind::Tools
     }
 
     pub(crate) fn announces_list(&self, list: &str) -> bool {
-        self.index.is_none() || list != CatalogKind::Tools.capability()
+        self.index.is_none() || list != ListKind::Tools.capability()
     }
 
     fn introduced(&self, server: usize) -> Option<Arc<ServerFacts>> {
@@ -137,19 +138,19 @@ impl NameCache {
         *self = Self { version: self.version + 1, ..Self::default() };
     }
 
-    fn of(&mut self, kind: CatalogKind) -> &mut Option<Arc<ToolNames>> {
-        if kind == CatalogKind::Tools { &mut self.tools } else { &mut self.prompts }
+    fn of(&mut self, kind: ListKind) -> &mut Option<Arc<ToolNames>> {
+        if kind == ListKind::Tools { &mut self.tools } else { &mut self.prompts }
     }
 }
 
 impl Hub {
-    fn lists(&self, kind: CatalogKind) -> impl Iterator<Item = (usize, Rows)> {
+    fn lists(&self, kind: ListKind) -> impl Iterator<Item = (usize, Rows)> {
         let known = self.servers.iter().enumerate();
         let known = known.filter(|(_, server)| server.introduced.borrow().is_some());
         known.map(move |(index, server)| (index, server.catalog.rows(kind)))
     }
 
-    fn offered_names(&self, kind: CatalogKind) -> Arc<ToolNames> {
+    fn offered_names(&self, kind: ListKind) -> Arc<ToolNames> {
         let version = {
             let mut names = self.names.lock();
             if let Some(known) = names.of(kind) {
@@ -157,7 +158,7 @@ impl Hub {
             }
             names.version
         };
-        let is_tool = kind == CatalogKind::Tools;
+        let is_tool = kind == ListKind::Tools;
         let mut named = Vec::new();
         for (server, rows) in self.lists(kind) {
             let KnownServer { name, offer, .. } = &self.servers[server];
@@ -215,7 +216,7 @@ pub(crate) struct ServerFacts {
 }
 
 impl ServerFacts {
-    pub(crate) fn lists(&self, kind: CatalogKind) -> bool {
+    pub(crate) fn lists(&self, kind: ListKind) -> bool {
         self.capabilities.contains_key(kind.capability())
     }
 }

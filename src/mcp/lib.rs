@@ -44,6 +44,7 @@ mod hub;
 pub mod in_memory;
 mod json_rpc;
 mod line_reader;
+mod lists;
 mod manager;
 mod message;
 mod options;

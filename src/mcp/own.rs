@@ -18,7 +18,8 @@ use crate::context;
 use crate::context::extraction::{self, QuestionMonitor};
 use crate::context::location::uri;
 use crate::json_rpc::{self, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
-use crate::pending::{ListKind, ToolCall, new_call_id};
+use crate::lists::ListKind;
+use crate::pending::{ToolCall, new_call_id};
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::results;
@@ -75,12 +76,12 @@ fn result(relay: &Relay, (id, method): (&str, &str), params: &str) -> Result<Str
         "server/discover" => {
             discover(&serde_json::to_value(capabilities()).unwrap_or_default(), INSTRUCTIONS)
         }
-        "tools/list" => listing(shelf, &params, ListKind::Tools)?,
-        "resources/list" => listing(shelf, &params, ListKind::Resources)?,
-        "resources/templates/list" => listing(shelf, &params, ListKind::Templates)?,
         "tools/call" => call(relay, id, &params)?,
         "resources/read" => read(shelf, &params)?,
-        _ => "{}".to_owned(),
+        _ => match ListKind::of_method(method) {
+            Some(kind) => listing(shelf, &params, kind)?,
+            None => "{}".to_owned(),
+        },
     };
     Ok(for_client(&params, result, method != "tools/call"))
 }
@@ -180,6 +181,7 @@ pub(crate) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
                 |rows| rows.iter().map(text_of).collect(),
             )
         }
+        ListKind::Prompts => Vec::new(),
         ListKind::Templates => {
             let conversation = uri(&shelf.source.conversation().to_text());
             let uri = format!("{conversation}/{{+path}}");

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::lists::ListPage;
 use crate::message::{Message, Outgoing};
 use crate::raw_object::RawObject;
 use crate::revision::InputKinds;
@@ -43,7 +44,7 @@ pub(crate) struct PendingRequest {
 pub(crate) enum PendingKind {
     Relay,
     Handshake,
-    Listing(ListKind),
+    Listing(ListPage),
     Call(Box<ToolCall>),
     Shared(SharedRequest),
     Own(oneshot::Sender<Result<Message, String>>),
@@ -95,13 +96,6 @@ impl PendingRequest {
             _ => Some(self),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListKind {
-    Tools,
-    Resources,
-    Templates,
 }
 
 /// A tool call, as recorded with its result. `arguments` is `None` if they are too long. `links` is
@@ -417,16 +411,6 @@ pub(crate) async fn on_stream_of<T>(request: u64, taking: impl Future<Output = T
 
 pub(crate) fn stream_request() -> Option<u64> {
     ORIGIN.try_with(|request| *request).ok()
-}
-
-impl ListKind {
-    pub(crate) fn member(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Resources => "resources",
-            Self::Templates => "resourceTemplates",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -32,10 +32,6 @@ impl<'a> RawObject<'a> {
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.get(name)?)
     }
-
-    pub(crate) fn next_cursor(&self) -> Option<Cow<'a, str>> {
-        self.text("nextCursor").filter(|next| !next.is_empty())
-    }
 }
 
 pub(crate) fn text(json: &RawValue) -> Option<Cow<'_, str>> {

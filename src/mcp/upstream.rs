@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 
 use crate::json_rpc;
 use crate::line_reader::{BrokenKind, BrokenLine, LongLines};
+use crate::lists::ListPages;
 use crate::message::Outgoing;
 use crate::pending::{PendingRequest, PendingRequests};
 use crate::process::ServerLog;
@@ -48,6 +49,7 @@ pub(crate) struct Upstream {
     busy: Notify,
     pub(crate) era: EraCell,
     pub(crate) profile: Mutex<Option<ServerProfile>>,
+    pub(crate) pages: Mutex<ListPages>,
     introduction: Introduction,
     notifications: Mutex<Notifications>,
     acknowledged: watch::Sender<u64>,
@@ -113,6 +115,7 @@ impl Upstream {
             busy: Notify::new(),
             era: EraCell::default(),
             profile: Mutex::default(),
+            pages: Mutex::default(),
             introduction: Introduction::default(),
             notifications: Mutex::default(),
             acknowledged: watch::Sender::new(0),

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::client::ClientRequest;
 use crate::hub::batch::run;
-use crate::hub::catalog::{CatalogKind, CatalogRow};
+use crate::hub::catalog::CatalogRow;
 use crate::hub::{BATCH, DETAILS, Hub, index_tools, introduction};
 use crate::json_rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
-use crate::pending::ListKind;
+use crate::lists::ListKind;
 use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
 use crate::revision::{self, Era};
@@ -40,7 +40,7 @@ pub(crate) async fn answer(
     let raw = request.raw_params().map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(raw)
         .map_err(|error| RpcError::new(INVALID_PARAMS, format!("`params`: {error}")))?;
-    if let Some(kind) = CatalogKind::of_method(method) {
+    if let Some(kind) = ListKind::of_method(method) {
         own::check_cursor(&params)?;
         let result = listed(relay, hub, kind).await;
         return Ok(own::for_client(&params, result, true));
@@ -76,22 +76,16 @@ async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result
     }
 }
 
-async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
+async fn listed(relay: &Relay, hub: &Hub, kind: ListKind) -> String {
     let mut rows = match (kind, &hub.index) {
-        (CatalogKind::Tools, Some(mode)) => index_tools::rows(relay, hub, mode),
+        (ListKind::Tools, Some(mode)) => index_tools::rows(relay, hub, mode),
         _ => listed_rows(relay, hub, kind),
     };
-    let own = match kind {
-        CatalogKind::Tools => Some(ListKind::Tools),
-        CatalogKind::Resources => Some(ListKind::Resources),
-        CatalogKind::Templates => Some(ListKind::Templates),
-        CatalogKind::Prompts => None,
-    };
-    if let Some(own) = own.filter(|_| relay.context_tools) {
+    if relay.context_tools {
         let shelf = Arc::clone(&relay.shelf);
-        let ours = tokio::task::spawn_blocking(move || own::rows(&shelf, own)).await;
+        let ours = tokio::task::spawn_blocking(move || own::rows(&shelf, kind)).await;
         rows.extend(ours.unwrap_or_default());
-        if own == ListKind::Resources && hub.index.is_some() {
+        if kind == ListKind::Resources && hub.index.is_some() {
             rows.push(index_tools::resource(relay));
         }
     }
@@ -119,10 +113,10 @@ fn capabilities(hub: &Hub) -> Value {
             merge(all.entry(name.clone()).or_insert_with(|| json!({})), declared);
         }
     }
-    for kind in CatalogKind::CHANGING {
+    for kind in ListKind::CHANGING {
         // A server that is introduced later has lists too, so the lists can change.
         let changes = if hub.announces(kind) { json!({"listChanged": true}) } else { json!({}) };
-        if kind == CatalogKind::Tools {
+        if kind == ListKind::Tools {
             all.insert(kind.member().to_owned(), changes);
         } else {
             merge(all.entry(kind.member()).or_insert_with(|| json!({})), &changes);
@@ -185,8 +179,8 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
     }
 }
 
-fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
-    if matches!(kind, CatalogKind::Resources | CatalogKind::Templates) {
+fn listed_rows(relay: &Relay, hub: &Hub, kind: ListKind) -> Vec<String> {
+    if matches!(kind, ListKind::Resources | ListKind::Templates) {
         let text = |row: &CatalogRow| row.raw.get().to_owned();
         return hub
             .lists(kind)
@@ -208,7 +202,7 @@ fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
                     limits.may_replace() && !relay.keeps_structure()
                 };
                 let drops_schema =
-                    kind == CatalogKind::Tools && (is_violated() || schema.is_some_and(is_foreign));
+                    kind == ListKind::Tools && (is_violated() || schema.is_some_and(is_foreign));
                 listed.push(renamed(&row.raw, name, &true_name, drops_schema));
             }
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
+use crate::lists::ListKind;
 use crate::raw_object::{RawObject, elements, quoted};
 use crate::server_request;
 use crate::upstream::Upstream;
@@ -17,14 +18,6 @@ const MAX_ROWS: usize = 20_000;
 // The limit for templates is lower, because a URI is compared with every template.
 const MAX_TEMPLATES: usize = 1000;
 const MAX_BYTES: usize = 64 << 20;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CatalogKind {
-    Tools,
-    Prompts,
-    Resources,
-    Templates,
-}
 
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogRow {
@@ -38,8 +31,8 @@ pub(crate) type Rows = Arc<Vec<CatalogRow>>;
 /// previous list until the new one is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    lists: Mutex<[Rows; CatalogKind::ALL.len()]>,
-    renewals: Mutex<[Renewal; CatalogKind::ALL.len()]>,
+    lists: Mutex<[Rows; ListKind::ALL.len()]>,
+    renewals: Mutex<[Renewal; ListKind::ALL.len()]>,
 }
 
 /// The progress of fetching a changed list. `Due` means that the list changed again during the
@@ -52,65 +45,12 @@ enum Renewal {
     Due,
 }
 
-impl CatalogKind {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
-    // The kinds of lists whose changes are announced. A change of the templates is announced as a
-    // change of the resources.
-    pub(crate) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
-
-    pub(crate) fn of_method(method: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.method() == method)
-    }
-
-    fn method(self) -> &'static str {
-        match self {
-            Self::Tools => "tools/list",
-            Self::Prompts => "prompts/list",
-            Self::Resources => "resources/list",
-            Self::Templates => "resources/templates/list",
-        }
-    }
-
-    pub(crate) fn member(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Prompts => "prompts",
-            Self::Resources => "resources",
-            Self::Templates => "resourceTemplates",
-        }
-    }
-
-    pub(crate) fn capability(self) -> &'static str {
-        match self {
-            Self::Templates => Self::Resources.member(),
-            kind => kind.member(),
-        }
-    }
-
-    pub(crate) fn notification(self) -> String {
-        format!("notifications/{}/list_changed", self.capability())
-    }
-
-    fn most_rows(self) -> usize {
-        if self == Self::Templates { MAX_TEMPLATES } else { MAX_ROWS }
-    }
-
-    fn key(self) -> &'static str {
-        match self {
-            Self::Tools | Self::Prompts => "name",
-            Self::Resources => "uri",
-            Self::Templates => "uriTemplate",
-        }
-    }
-}
-
 impl Catalog {
-    pub(crate) fn rows(&self, kind: CatalogKind) -> Rows {
+    pub(crate) fn rows(&self, kind: ListKind) -> Rows {
         Arc::clone(&self.lists.lock()[kind as usize])
     }
 
-    pub(crate) async fn fetch(&self, upstream: &Upstream, kind: CatalogKind) -> Result<(), String> {
+    pub(crate) async fn fetch(&self, upstream: &Upstream, kind: ListKind) -> Result<(), String> {
         let rows = Arc::new(all(upstream, kind).await?);
         self.lists.lock()[kind as usize] = rows;
         Ok(())
@@ -118,7 +58,7 @@ impl Catalog {
 
     /// Records that a list changed. Returns true if the caller must fetch it, and false if a fetch
     /// is already running.
-    pub(crate) fn begin_renewal(&self, kind: CatalogKind) -> bool {
+    pub(crate) fn begin_renewal(&self, kind: ListKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
         let is_free = *renewal == Renewal::Done;
         *renewal = if is_free { Renewal::Running } else { Renewal::Due };
@@ -127,7 +67,7 @@ impl Catalog {
 
     /// Records that a list was fetched. Returns true if the list changed during the fetch and the
     /// caller must fetch it again.
-    pub(crate) fn end_renewal(&self, kind: CatalogKind) -> bool {
+    pub(crate) fn end_renewal(&self, kind: ListKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
         let is_due = *renewal == Renewal::Due;
         *renewal = if is_due { Renewal::Running } else { Renewal::Done };
@@ -138,9 +78,10 @@ impl Catalog {
 /// Fetches all pages of a list. If several rows have the same key, only the first is kept. Fetching
 /// stops at a page that names no next page. It also stops if the next page was already read, or if
 /// a page has rows but no new ones.
-async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, String> {
+async fn all(upstream: &Upstream, kind: ListKind) -> Result<Vec<CatalogRow>, String> {
     let (mut rows, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
     let (mut keys, mut cursors) = (HashSet::new(), HashSet::new());
+    let most_rows = if kind == ListKind::Templates { MAX_TEMPLATES } else { MAX_ROWS };
     for _ in 0..MAX_PAGES {
         let parameters = match &cursor {
             Some(cursor) => format!("{{\"cursor\":{}}}", quoted(cursor)),
@@ -158,14 +99,16 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, 
                 continue;
             }
             bytes += raw.get().len();
-            if rows.len() == kind.most_rows() || bytes > MAX_BYTES {
+            if rows.len() == most_rows || bytes > MAX_BYTES {
                 return Ok(cut(upstream, kind, rows));
             }
             rows.push(CatalogRow { key: key.into_owned(), raw: raw.to_owned() });
         }
         let is_new = is_empty || rows.len() > before;
-        match page.next_cursor() {
-            Some(next) if is_new && cursors.insert(blake3::hash(next.as_bytes())) => {
+        match page.text("nextCursor") {
+            Some(next)
+                if is_new && !next.is_empty() && cursors.insert(blake3::hash(next.as_bytes())) =>
+            {
                 cursor = Some(next.into_owned());
             }
             _ => return Ok(rows),
@@ -174,7 +117,7 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, 
     Ok(cut(upstream, kind, rows))
 }
 
-fn cut(upstream: &Upstream, kind: CatalogKind, rows: Vec<CatalogRow>) -> Vec<CatalogRow> {
+fn cut(upstream: &Upstream, kind: ListKind, rows: Vec<CatalogRow>) -> Vec<CatalogRow> {
     let (name, count) = (&upstream.name, rows.len());
     tracing::warn!("{name}: lists too many {}: only {count} are used", kind.member());
     rows

@@ -11,11 +11,11 @@ use rmcp::model::{Tool as ListedTool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use crate::context::location;
-use crate::hub::catalog::CatalogKind;
 use crate::hub::{BATCH, DETAILS, Hub, IndexMode};
 use crate::index::overview::OVERVIEW_BYTES;
 use crate::index::{self, Index, Tool};
 use crate::json_rpc::failed_call;
+use crate::lists::ListKind;
 use crate::own;
 use crate::permission::rules::Annotations;
 use crate::relay::Relay;
@@ -60,9 +60,9 @@ pub(crate) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
 }
 
 pub(crate) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
-    let names = hub.offered_names(CatalogKind::Tools);
+    let names = hub.offered_names(ListKind::Tools);
     let mut tools = Vec::new();
-    for (server, rows) in hub.lists(CatalogKind::Tools) {
+    for (server, rows) in hub.lists(ListKind::Tools) {
         let trust = hub.servers[server].offer.trust;
         for row in rows.iter() {
             let server = relay.upstreams[server].name.clone();

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::client::subscriptions;
-use crate::hub::catalog::CatalogKind;
 use crate::hub::{Hub, ServerFacts};
+use crate::lists::ListKind;
 use crate::own;
 use crate::relay::Relay;
 use crate::revision::{self, Era};
@@ -91,7 +91,7 @@ pub(crate) async fn introduce(
         instructions: described.instructions(),
         unlisted: Vec::new(),
     };
-    for kind in CatalogKind::ALL {
+    for kind in ListKind::ALL {
         if introduced.lists(kind)
             && let Err(why) = hub.servers[server].catalog.fetch(upstream, kind).await
         {
@@ -104,8 +104,8 @@ pub(crate) async fn introduce(
 
 pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: ServerFacts) {
     let is_late = hub.session.lock().is_introduced;
-    let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
-    let lists: Vec<CatalogKind> = lists.collect();
+    let lists = ListKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
+    let lists: Vec<ListKind> = lists.collect();
     *hub.servers[server].failure.lock() = None;
     hub.servers[server].introduced.send_replace(Some(Arc::new(introduced)));
     hub.names.lock().forget();
@@ -118,14 +118,14 @@ pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced:
 /// being fetched, the running task fetches it again.
 pub(crate) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
     let Some(hub) = &relay.hub else { return };
-    for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {
+    for kind in ListKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {
         if hub.servers[server].catalog.begin_renewal(kind) {
             tokio::spawn(renew(Arc::downgrade(relay), server, kind));
         }
     }
 }
 
-async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
+async fn renew(relay: Weak<Relay>, server: usize, kind: ListKind) {
     while let Some(relay) = relay.upgrade() {
         let Some(hub) = &relay.hub else { return };
         let (upstream, catalog) = (&relay.upstreams[server], &hub.servers[server].catalog);
@@ -141,7 +141,7 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
     }
 }
 
-async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
+async fn announce(relay: &Relay, hub: &Hub, kind: ListKind) {
     if hub.announces(kind) {
         subscriptions::changed(relay, &kind.notification()).await;
     }

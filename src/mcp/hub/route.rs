@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::client::ClientRequest;
 use crate::hub::Hub;
-use crate::hub::catalog::CatalogKind;
 use crate::json_rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError};
+use crate::lists::ListKind;
 use crate::message::{Edit, Message};
 use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
@@ -25,10 +25,8 @@ pub(crate) fn destination(
 ) -> Result<Destination, RpcError> {
     let (params, message) = (request.params(), &request.message);
     match &*request.method {
-        "tools/call" => server_of_name(relay, hub, CatalogKind::Tools, params.get("name"), message),
-        "prompts/get" => {
-            server_of_name(relay, hub, CatalogKind::Prompts, params.get("name"), message)
-        }
+        "tools/call" => server_of_name(relay, hub, ListKind::Tools, params.get("name"), message),
+        "prompts/get" => server_of_name(relay, hub, ListKind::Prompts, params.get("name"), message),
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
             server_of_uri(relay, hub, &params.text("uri").unwrap_or_default())
         }
@@ -36,9 +34,7 @@ pub(crate) fn destination(
             let about = params.get("ref").and_then(RawObject::parse).unwrap_or_default();
             match about.text("uri") {
                 Some(uri) => server_of_uri(relay, hub, &uri),
-                None => {
-                    server_of_name(relay, hub, CatalogKind::Prompts, about.get("name"), message)
-                }
+                None => server_of_name(relay, hub, ListKind::Prompts, about.get("name"), message),
             }
         }
         method => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
@@ -48,7 +44,7 @@ pub(crate) fn destination(
 fn server_of_name(
     relay: &Relay,
     hub: &Hub,
-    kind: CatalogKind,
+    kind: ListKind,
     name: Option<&RawValue>,
     message: &Message,
 ) -> Result<Destination, RpcError> {
@@ -59,23 +55,23 @@ fn server_of_name(
         Some((relay.upstreams.iter().position(is_it)?, true_name.tool.clone()))
     });
     let Some(((index, own), name)) = found.zip(name) else {
-        let what = if kind == CatalogKind::Tools { "tool" } else { "prompt" };
+        let what = if kind == ListKind::Tools { "tool" } else { "prompt" };
         let text = format!("there is no {what} `{called}`{}", failures(relay, hub));
         return Err(RpcError::new(INVALID_PARAMS, text));
     };
     let edit = (own != called).then(|| Edit::new(message.range_of(name), quoted(&own)));
-    let tool = (kind == CatalogKind::Tools).then_some(own);
+    let tool = (kind == ListKind::Tools).then_some(own);
     Ok(Destination { index, edit, tool })
 }
 
 fn server_of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, RpcError> {
     let to = |index| Destination { index, edit: None, tool: None };
-    for (server, rows) in hub.lists(CatalogKind::Resources) {
+    for (server, rows) in hub.lists(ListKind::Resources) {
         if rows.iter().any(|row| row.key == uri) {
             return Ok(to(server));
         }
     }
-    for (server, rows) in hub.lists(CatalogKind::Templates) {
+    for (server, rows) in hub.lists(ListKind::Templates) {
         if rows.iter().any(|row| row.key == uri || template_fits(&row.key, uri)) {
             return Ok(to(server));
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::hub::catalog::CatalogKind;
 use crate::hub::{Hub, index_tools, introduction};
 use crate::index::overview::OVERVIEW_BYTES;
 use crate::index::{self, Index, Tool};
+use crate::lists::ListKind;
 use crate::permission::rules::Risk;
 use crate::relay::Relay;
 
@@ -121,9 +121,9 @@ fn offer(hub: &Hub, server: usize, tools: Vec<Tool>) -> SurveyedOffer {
         risk: tool.risk,
     };
     SurveyedOffer {
-        prompts: count(CatalogKind::Prompts),
-        resources: count(CatalogKind::Resources),
-        templates: count(CatalogKind::Templates),
+        prompts: count(ListKind::Prompts),
+        resources: count(ListKind::Resources),
+        templates: count(ListKind::Templates),
         schema_tokens: tools.iter().map(|tool| index_tools::tool_tokens(&tool.listed)).sum(),
         tools: tools.iter().map(surveyed).collect(),
         index_tokens: index_tools::text_tokens(&index::overview(

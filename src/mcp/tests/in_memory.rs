@@ -20,10 +20,11 @@ use crate::from_upstream::SessionInbox;
 use crate::hub::{Hub, IndexMode};
 use crate::json_rpc::{self, Envelope, MessageKind, is_batch, messages};
 use crate::line_reader::{InputLine, LineReader};
+use crate::lists::{ListKind, ListPage};
 use crate::manager::Inbox as _;
 use crate::message::Message;
 use crate::options::{GatewayOptions, Offer, OfferMode};
-use crate::pending::{ListKind, PendingKind, PendingRequest, ToolCall};
+use crate::pending::{PendingKind, PendingRequest, ToolCall};
 use crate::process::ServerLog;
 use crate::queue::{self, Queued, Receiver};
 use crate::raw_object::RawObject;
@@ -102,7 +103,7 @@ impl InMemoryGateway {
         self.relay.client.begin(client_id);
         let kind = match waiting {
             Waiting::Call(id) => PendingKind::Call(Box::new(call(id))),
-            Waiting::Tools => PendingKind::Listing(ListKind::Tools),
+            Waiting::Tools => PendingKind::Listing(ListPage::new(ListKind::Tools, "")),
             Waiting::Handshake => PendingKind::Handshake,
             Waiting::Other => PendingKind::Relay,
         };
