@@ -1,14 +1,14 @@
 //! Requests that wait for a server's answer, with the data needed to process the answer.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::lists::ListPage;
@@ -51,12 +51,13 @@ pub(crate) enum PendingKind {
 }
 
 /// A session's request to a shared server. `number` is the id of the request in the session's
-/// upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// upstream. `_turn` is free for another request of the session once the request has ended.
+#[derive(Debug, Clone)]
 pub(crate) struct SharedRequest {
     pub(crate) session: u64,
     pub(crate) number: u64,
     pub(crate) is_call: bool,
+    pub(crate) _turn: Arc<OwnedSemaphorePermit>,
 }
 
 impl PendingRequest {
@@ -183,7 +184,7 @@ impl PendingRequests {
 
     pub(crate) fn shared(&self) -> impl Iterator<Item = (u64, SharedRequest)> {
         self.waiting.iter().filter_map(|(id, pending)| match &pending.kind {
-            PendingKind::Shared(request) => Some((*id, *request)),
+            PendingKind::Shared(request) => Some((*id, request.clone())),
             _ => None,
         })
     }

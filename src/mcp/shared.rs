@@ -4,7 +4,8 @@
 //! is connected to the shared server instead of a process. The shared server gives each request a
 //! number that is unique among all sessions, and restores the session's number in the answer. The
 //! shared server never waits for a session: if a session does not read, messages that do not fit
-//! its queue are lost.
+//! its queue are lost. A session has so few requests at the server at a time that their answers fit.
+//! Its further requests wait for their turn.
 //!
 //! | module | content |
 //! |---|---|
@@ -28,6 +29,8 @@ use crate::pending::SharedRequest;
 use crate::upstream::Upstream;
 
 const EVENTS: usize = 1024;
+// Maximum number of pending requests of one session.
+pub(crate) const MAX_REQUESTS: usize = EVENTS / 2;
 // Limit on the bytes of queued events per session.
 const BYTES: usize = 4 << 20;
 const MIN_COST: usize = 256;
@@ -103,8 +106,20 @@ impl SharedServer {
             let text = "the session that was asked has ended";
             self.upstream.notify(json_rpc::error(&id, INTERNAL_ERROR, text));
         }
-        for number in self.upstream.take_of_session(session) {
-            self.upstream.notify(cancelled(number));
+        self.give_up(session, |_| false);
+    }
+
+    /// Cancels the requests of a session for which it no longer waits. `waits` takes the session's
+    /// number of a request.
+    fn give_up(&self, session: u64, waits: impl Fn(u64) -> bool) {
+        let of_it = self.upstream.with_requests(|all| {
+            let of_it = all.shared().filter(|(_, request)| request.session == session);
+            of_it.collect::<Vec<_>>()
+        });
+        for (id, request) in of_it {
+            if !waits(request.number) && self.upstream.take(id).is_some() {
+                self.upstream.notify(cancelled(id));
+            }
         }
     }
 
@@ -172,12 +187,6 @@ impl EventSender {
 }
 
 impl Upstream {
-    pub(crate) fn count_of_session(&self, session: u64) -> usize {
-        self.with_requests(|all| {
-            all.shared().filter(|(_, request)| request.session == session).count()
-        })
-    }
-
     pub(crate) fn number_of(&self, session: u64, number: u64) -> Option<u64> {
         let is_it =
             |request: &SharedRequest| (request.session, request.number) == (session, number);
@@ -197,14 +206,6 @@ impl Upstream {
             let (_, request) = all.shared().find(|(other, _)| *other == id)?;
             Some((request, all.token(id).map(str::to_owned)))
         })
-    }
-
-    fn take_of_session(&self, session: u64) -> Vec<u64> {
-        let ids: Vec<u64> = self.with_requests(|all| {
-            let of_it = all.shared().filter(|(_, request)| request.session == session);
-            of_it.map(|(id, _)| id).collect()
-        });
-        ids.into_iter().filter(|id| self.take(*id).is_some()).collect()
     }
 }
 

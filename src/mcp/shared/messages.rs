@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::json_rpc::{
     self, Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
     request_id,
@@ -16,26 +18,23 @@ use crate::revision::translation::MAX_URI_BYTES;
 use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer};
 use crate::upstream::Upstream;
 
-// Maximum number of pending requests of one session.
-const MAX_REQUESTS: usize = 16 << 10;
 // Maximum number of resources whose subscribers are tracked.
 const MAX_SUBSCRIBED: usize = 10_000;
 const MAX_QUESTIONS: usize = 256;
 const MAX_INTRODUCTION: usize = 8 << 20;
 
 impl SharedServer {
-    pub(crate) async fn forward(&self, session: u64, message: Outgoing) {
-        let Ok(parsed) = Parsed::of(message.outline()) else { return };
+    /// Forwards a message that does not wait for a turn of its session: anything but a request.
+    pub(crate) fn forward(&self, session: u64, parsed: &Parsed, message: Outgoing) {
         match &parsed.envelope.kind {
-            MessageKind::Request { method } => {
-                self.request(session, method, &parsed, message).await;
-            }
             // The server gets this notification once, at its introduction.
             MessageKind::Notification { method } if method == "notifications/initialized" => {}
             MessageKind::Notification { method } if method == "notifications/cancelled" => {
-                self.cancel(session, &parsed);
+                self.cancel(session, parsed);
             }
-            MessageKind::Notification { .. } => self.upstream.notify(message),
+            MessageKind::Request { .. } | MessageKind::Notification { .. } => {
+                self.upstream.notify(message);
+            }
             MessageKind::Response { .. } => {
                 if let Some(id) = parsed.envelope.id(&parsed.message) {
                     self.state.lock().questions.remove(id);
@@ -45,29 +44,34 @@ impl SharedServer {
         }
     }
 
-    async fn request(&self, session: u64, method: &str, parsed: &Parsed, message: Outgoing) {
+    /// Forwards a request that has its turn, unless the session no longer waits for its answer.
+    pub(crate) async fn request(
+        &self,
+        (session, of): (u64, &Upstream),
+        message: Outgoing,
+        turn: OwnedSemaphorePermit,
+    ) {
+        let Ok(parsed) = Parsed::of(message.outline()) else { return };
+        let MessageKind::Request { method } = &parsed.envelope.kind else { return };
         let number = parsed.envelope.id(&parsed.message).and_then(|id| id.parse().ok());
-        let Some(number) = number else { return };
+        let Some(number) = number.filter(|number| of.waits_for(*number)) else { return };
         if method == "initialize" {
-            return self.introduce(session, number, parsed, message).await;
+            return self.introduce(session, number, &parsed, message).await;
         }
         if method == "logging/setLevel" {
             let level = parsed.envelope.params(&parsed.message).map(|params| params.get().into());
             self.upstream.set_handshake(|handshake| handshake.level = level);
         }
-        if self.others_are_subscribed(session, method, parsed) {
+        if self.others_are_subscribed(session, method, &parsed) {
             let answer = json_rpc::answer(&number.to_string(), "{}");
             return self.answer(session, number, Message::whole(answer));
         }
-        if self.upstream.count_of_session(session) >= MAX_REQUESTS {
-            let why = "is shared, and too many requests of this session wait for it";
-            return self.lose(session, number, why);
-        }
-        let request = SharedRequest { session, number, is_call: method == "tools/call" };
+        let (is_call, turn) = (method == "tools/call", Arc::new(turn));
+        let request = SharedRequest { session, number, is_call, _turn: turn };
         let token = parsed.token().map(|token| token.get().to_owned());
         let kind = PendingKind::Shared(request);
         let pending = PendingRequest { token, ..PendingRequest::new(kind) };
-        self.send(pending, parsed, message).await;
+        self.send(pending, &parsed, message).await;
     }
 
     async fn send(&self, pending: PendingRequest, parsed: &Parsed, mut message: Outgoing) {

@@ -1,22 +1,23 @@
 //! The shared servers of a gateway. A server starts with the first session that uses it and ends
 //! with the gateway.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::json_rpc::{MessageKind, Parsed};
 use crate::line_reader::LongLines as _;
 use crate::manager::{Inbox, Manager, ManagerContext, end_late, until_stopped};
 use crate::options::{ServerOptions, ServerPlace};
 use crate::process::{Guard, ServerLog};
-use crate::queue::{self, Receiver};
+use crate::queue::{self, Queued, Receiver};
 use crate::remote;
-use crate::shared::{SharedEvent, SharedEvents, SharedServer};
+use crate::shared::{MAX_REQUESTS, SharedEvent, SharedEvents, SharedServer};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 
@@ -101,21 +102,39 @@ pub(crate) async fn run_shared<I: Inbox>(
     upstream.began();
     let reading = hand_over(Arc::clone(&upstream), events, Arc::clone(&context.inbox));
     let reading = tokio::spawn(reading);
-    let look = || look(&upstream, &server, &*context.inbox);
-    let sending = send_all(&server, session, &mut queue);
+    let look = || {
+        upstream.arriving(server.upstream.is_receiving());
+        end_late(&upstream, &*context.inbox);
+        server.give_up(session, |number| upstream.waits_for(number));
+    };
+    let sending = send_all(&upstream, &server, session, &mut queue);
     until_stopped(&upstream, &mut stop, sending, look).await;
     reading.abort();
     server.leave(session);
 }
 
-fn look<I: Inbox>(upstream: &Arc<Upstream>, server: &SharedServer, inbox: &I) {
-    upstream.arriving(server.upstream.is_receiving());
-    end_late(upstream, inbox);
-}
-
-async fn send_all(server: &SharedServer, session: u64, queue: &mut Receiver) {
-    while let Some(queued) = queue.recv().await {
-        server.forward(session, queued.message).await;
+/// Forwards the messages of a session. Requests wait for their turn, in order. Other messages pass
+/// them, as a request may wait for one to end, or for the answer to a question of the server.
+async fn send_all(upstream: &Upstream, server: &SharedServer, session: u64, queue: &mut Receiver) {
+    let turns = Arc::new(Semaphore::new(MAX_REQUESTS));
+    let mut waiting = VecDeque::new();
+    loop {
+        tokio::select! {
+            biased;
+            Ok(turn) = Arc::clone(&turns).acquire_owned(), if !waiting.is_empty() => {
+                let Some(Queued { message, .. }) = waiting.pop_front() else { continue };
+                server.request((session, upstream), message, turn).await;
+            }
+            queued = queue.recv() => {
+                let Some(queued) = queued else { return };
+                let Ok(parsed) = Parsed::of(queued.message.outline()) else { continue };
+                if let MessageKind::Request { .. } = parsed.envelope.kind {
+                    waiting.push_back(queued);
+                } else {
+                    server.forward(session, &parsed, queued.message);
+                }
+            }
+        }
     }
 }
 

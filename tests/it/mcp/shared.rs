@@ -8,7 +8,7 @@ use crate::support::eventually;
 fn served() -> Served {
     let store = Arc::new(TestStore::new());
     let file = store.scratch("servers").join("mcp.json");
-    let more = "text,die,seen,change,ask,silent,child,notify,progress,raw";
+    let more = "text,sleep,die,seen,change,ask,silent,child,notify,progress,raw";
     let [program, script] = server();
     let entry = |shared: bool| {
         let env = json!({"SERVER_MORE": more});
@@ -219,6 +219,49 @@ fn a_flood_of_requests_of_a_session_holds_up_no_other() {
     let _flood = a.post(&Value::Array(batch));
     until_silent(&mut b, 400);
     let told = b.call("one__echo", &json!({}));
+    assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+}
+
+#[test]
+fn thousands_of_requests_of_a_session_are_slowed_and_not_refused() {
+    const BATCHES: u64 = 17;
+    let served = served();
+    let (a, mut b) = (served.session(), served.session());
+    // The server reads nothing meanwhile.
+    let slow = call(&json!("slow"), "one__sleep", &json!({"seconds": 4}));
+    let batches = (0..BATCHES).map(|batch| {
+        let echo = |id| call(&json!(id), "one__echo", &json!({}));
+        let calls = (batch * 1000..(batch + 1) * 1000).map(echo);
+        Value::Array([slow.clone()].into_iter().filter(|_| batch == 0).chain(calls).collect())
+    });
+    let answered = |batch: Value| {
+        let client = a.clone();
+        thread::spawn(move || {
+            let mut answers = client.post(&batch);
+            for _ in batch.as_array().unwrap() {
+                let answer = answers.event().unwrap();
+                assert!(answer["result"].get("isError").is_none(), "{answer:.500}");
+                assert!(answer["result"]["content"].is_array(), "{answer:.500}");
+            }
+        })
+    };
+    let threads: Vec<_> = batches.map(answered).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let told = b.call("one__echo", &json!({}));
+    assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+}
+
+#[test]
+fn a_call_takes_the_turn_of_one_that_was_cancelled() {
+    const SILENT: usize = 600;
+    let served = served();
+    let (mut a, mut b) = (served.session(), served.session());
+    let silent = |id| call(&json!(id), "one__silent", &json!({}));
+    let _silent = a.post(&Value::Array((0..SILENT).map(silent).collect()));
+    until_silent(&mut b, 512);
+    let cancels: Vec<Value> = (0..SILENT).map(|id| cancel(&json!(id))).collect();
+    a.post(&Value::Array(cancels));
+    let told = a.call("one__echo", &json!({}));
     assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
 }
 
