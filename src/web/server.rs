@@ -83,6 +83,8 @@ pub struct WebOptions {
     pub engine: Arc<Engine>,
 }
 
+// The number of the only token.
+const TOKEN: usize = 0;
 const HTML: &str = "text/html; charset=utf-8";
 const LINES_OF_JSON: &str = "application/x-ndjson";
 
@@ -113,10 +115,11 @@ fn router(site: Arc<Site>) -> Router {
 // Admits or refuses a request, and adds the common headers to the answer.
 async fn admit(State(site): SharedSite, request: Request, next: Next) -> Response {
     let entry = site.gate.check(request.method(), request.uri(), request.headers());
+    let connection = request.extensions().get::<Connection>().cloned();
     if let (Ok(AccessDecision::Admitted | AccessDecision::LoggedIn { .. }), Some(connection)) =
-        (&entry, request.extensions().get::<Connection>())
+        (&entry, connection)
     {
-        connection.admit();
+        connection.admit(Some(TOKEN)).await;
     }
     let mut response = match entry {
         Ok(AccessDecision::Public | AccessDecision::Admitted) => next.run(request).await,

@@ -89,7 +89,7 @@ impl Endpoint {
         connection: &Connection,
     ) -> Result<Response<AnswerBody>, HttpRefusal> {
         let owner = self.gate.check(request.headers())?;
-        connection.admit();
+        connection.admit(owner).await;
         if request.uri().path() != PATH {
             let text = format!("there is nothing here: the endpoint is {PATH}");
             return Err(HttpRefusal::new(StatusCode::NOT_FOUND, text));

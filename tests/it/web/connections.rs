@@ -1,12 +1,13 @@
 //! Whoever may connect cannot keep the owner of a page out of it.
 
 use std::collections::VecDeque;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::Instant;
 
 use super::*;
 use crate::support::{CROWD, TestStore, answered_crowd, crowd, eventually, is_open};
@@ -30,6 +31,19 @@ fn connections_that_show_nothing_give_way() {
         assert!(is_open(&crowd[CROWD / 2]), "they have not just ended: {sent:?}");
         eventually("the first has given way", || !is_open(&crowd[0]));
     }
+}
+
+#[test]
+fn a_connection_without_a_request_ends_soon() {
+    let page = page();
+    let silent = TcpStream::connect(&page.address).unwrap();
+    let mut half = TcpStream::connect(&page.address).unwrap();
+    half.write_all(b"GET / HTTP/1.1\r\nhost: ").unwrap();
+    let began = Instant::now();
+    for stream in [&silent, &half] {
+        eventually("it has ended", || !is_open(stream));
+    }
+    assert!((4..10).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
 #[test]
