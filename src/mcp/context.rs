@@ -175,23 +175,37 @@ fn decoded(file: &dyn Content) -> io::Result<Option<Box<dyn Content + '_>>> {
 
 fn tail(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let place = Location::find(open, reference(arguments)?)?;
-    let mut lines = number(arguments, "lines")?.unwrap_or(Limits::TAIL_LINES);
-    let (most, mut notice) = (most_bytes(open), String::new());
-    loop {
-        let view = match lines {
-            Limits::TAIL_LINES => "tail".to_owned(),
-            lines => format!("lines/-{lines}"),
-        };
-        let file = place.view(&view).open()?;
-        let room = most.saturating_sub(notice.len() as u64);
-        if file.len() <= room || lines <= 1 {
-            let text = shown(&file, room).map_err(|error| error.to_string())?;
-            return Ok(text_block(&(notice + &text)));
-        }
-        // Fewer lines, so that the last ones are shown.
-        lines = (lines.min(room) * room / file.len()).min(lines - 1).max(1);
-        notice = format!("# the last {lines} lines follow, in {most} bytes\n");
+    let view = match number(arguments, "lines")?.unwrap_or(Limits::TAIL_LINES) {
+        Limits::TAIL_LINES => "tail".to_owned(),
+        lines => format!("lines/-{lines}"),
+    };
+    let text = end_of(&place.view(&view).open()?, most_bytes(open));
+    Ok(text_block(&text.map_err(|error| error.to_string())?))
+}
+
+/// Returns the end of a view in `most` bytes. The first line of a truncated text states how many
+/// lines are shown, or how many bytes of the last line.
+fn end_of(file: &dyn Content, most: u64) -> io::Result<String> {
+    let from = file.len().saturating_sub(most);
+    let bytes = file.bytes(from, most as usize)?;
+    let text = String::from_utf8_lossy(&bytes);
+    if from == 0 && text.len() as u64 <= most {
+        return Ok(text.into_owned());
     }
+    let lines = |count: usize| format!("# the last {count} lines follow, in {most} bytes\n");
+    let part = |bytes: usize| format!("# the last {bytes} bytes of the last line follow\n");
+    let first = lines(text.len()).len().max(part(text.len()).len());
+    let room = (most as usize).saturating_sub(first);
+    let start = text.len().saturating_sub(room);
+    let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(start);
+    let rest = &text[start..];
+    Ok(match rest.trim_end_matches('\n').split_once('\n') {
+        Some((cut, _)) => {
+            let rest = &rest[cut.len() + 1..];
+            lines(rest.lines().count()) + rest
+        }
+        None => part(rest.len()) + rest,
+    })
 }
 
 fn grep(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
@@ -219,9 +233,15 @@ fn grep(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> 
             "{found}; the first follow, in {most} bytes. Go on: context_read of {name} from offset {offset}\n"
         )
     };
-    let room = (most as usize).saturating_sub(notice(bytes.len()).len());
-    let room = &bytes[start..(start + room).min(bytes.len())];
-    let end = start + memchr::memrchr(b'\n', room).map_or(0, |at| at + 1);
+    let mut room = (most as usize).saturating_sub(notice(bytes.len()).len());
+    let lines = bytes[start..].split_inclusive(|byte| *byte == b'\n');
+    let fits = |line: &&[u8]| {
+        let length = String::from_utf8_lossy(line).len();
+        let fits = line.ends_with(b"\n") && length <= room;
+        room -= length.min(room);
+        fits
+    };
+    let end = start + lines.take_while(fits).map(<[u8]>::len).sum::<usize>();
     Ok(text_block(&(notice(end) + &String::from_utf8_lossy(&bytes[start..end]))))
 }
 

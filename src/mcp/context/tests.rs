@@ -51,4 +51,24 @@ mod text {
             assert!(shown(&file, most).unwrap().len() as u64 <= most);
         }
     }
+
+    #[test]
+    fn the_end_of_a_text_keeps_its_limit_with_the_first_line() {
+        let long = "row \u{20ac}\n".repeat(40);
+        for most in 60..400 {
+            let end = end_of(&long.as_bytes(), most).unwrap();
+            assert!(end.len() as u64 <= most && end.ends_with("row \u{20ac}\n"), "{end}");
+            let (first, rest) = end.split_once('\n').unwrap();
+            let told = format!("# the last {} lines follow, in {most} bytes", rest.lines().count());
+            assert!(end == long || first == told, "{end}");
+        }
+        let line = "x".repeat(500) + "end";
+        let end = end_of(&line.as_bytes(), 100).unwrap();
+        assert!(end.len() <= 100 && end.ends_with("xend"), "{end}");
+        assert!(end.starts_with("# the last 55 bytes of the last line follow\nx"), "{end}");
+        let broken: &[u8] = &[b"\xff\xfe\n".repeat(50), b"end\n".to_vec()].concat();
+        let end = end_of(&broken, 120).unwrap();
+        assert!(end.len() <= 120 && end.ends_with("end\n"), "{end}");
+        assert_eq!(end_of(&broken, 1000).unwrap(), String::from_utf8_lossy(broken));
+    }
 }

@@ -124,6 +124,20 @@ fn a_long_answer_keeps_its_limit_and_says_where_to_go_on() {
 }
 
 #[test]
+fn the_end_of_a_long_last_line_is_its_end() {
+    let store = Arc::new(TestStore::new());
+    store.put("c7", "a1", format!("first\n{}the end", "x".repeat(5000)).as_bytes());
+    let mut gateway = Gateway::start(&store, &[], &[], &[("CTXFS_MAX_INLINE_BYTES", "500")]);
+    gateway.shake_hands("2025-11-25");
+    for lines in [json!(null), json!(1)] {
+        let tail = gateway.call("context_tail", &json!({"ref": "a1", "lines": lines}));
+        let tail = text(&tail, 0);
+        assert!(tail.len() <= 500 && tail.ends_with("xxthe end"), "{tail}");
+        assert!(tail.starts_with("# the last ") && !tail.contains("first"), "{tail}");
+    }
+}
+
+#[test]
 fn a_whole_output_is_read_in_parts() {
     let (store, mut gateway) = with_outputs();
     let (mut at, mut all) = (json!(0), String::new());
