@@ -6,10 +6,13 @@
 pub(super) mod by_actions;
 pub(super) mod by_calls;
 
+use std::collections::BTreeMap;
+
+use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::language_model::needed;
 use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult};
-use crate::extract::{DocumentError, ModelRequest, Turn};
+use crate::extract::{DocumentError, ModelRequest, Turn, full};
 
 /// The agent gives up after this many looks if none of them has shown a line.
 const BARREN: u32 = 3;
@@ -30,13 +33,14 @@ pub(super) struct AgentAnswer {
 struct LookLog {
     first: AgentLook,
     taken: Vec<AgentLook>,
-    shown: std::collections::BTreeSet<u64>,
+    shown: BTreeMap<u64, String>,
     barren: u32,
 }
 
 impl LookLog {
     fn new(first: &FirstLook) -> Self {
-        let shown = first.seen.lines.iter().map(|line| line.number).collect();
+        let lines = first.seen.lines.iter();
+        let shown = lines.map(|line| (line.number, line.text.clone())).collect();
         Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
     }
 
@@ -66,12 +70,23 @@ impl LookLog {
         };
         let seen = look.at(inquiry.document, form)?;
         let before = self.shown.len();
-        self.shown.extend(seen.lines.iter().map(|line| line.number));
+        self.shown.extend(seen.lines.iter().map(|line| (line.number, line.text.clone())));
         if self.shown.len() > before {
             self.barren = 0;
         }
         self.taken.push(look);
         Ok(seen)
+    }
+
+    /// Asks about the shown lines in parts, because an answer about all of them was cut. Returns
+    /// the answers one below the other, or `None` if they are not whole either.
+    fn in_parts(&self, inquiry: &Inquiry<'_>) -> Result<Option<String>, ModeError> {
+        let lines = self.shown.iter().map(|(number, text)| format!("{number}: {text}"));
+        match full::in_halves(inquiry, &lines.collect::<Vec<_>>(), full::CUT_HALVINGS) {
+            Ok(found) => Ok((!found.is_empty()).then(|| found.join("\n"))),
+            Err(error) if error.is_stop() => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     fn named(&self) -> Vec<String> {

@@ -27,7 +27,7 @@ const LEAST_TOKENS: u64 = 64;
 const HALVINGS: u32 = 4;
 /// Maximum number of times that a chunk is halved if the model has too few tokens to answer about all
 /// of it, and the size of the smallest part that is halved.
-const CUT_HALVINGS: u32 = 2;
+pub(super) const CUT_HALVINGS: u32 = 2;
 const LEAST_CUT: u64 = 1024;
 
 /// Chunks of a document, and their cost: estimated tokens of the requests for the chunks, and the
@@ -43,7 +43,8 @@ impl FullPlan {
     pub(super) fn of(inquiry: &Inquiry<'_>) -> Result<Self, ModeError> {
         let (facts, profile) = (inquiry.document.facts(), inquiry.model.profile());
         let reply = profile.reply_tokens();
-        let empty = estimate(&request(inquiry, &inquiry.wrapper(), &ShownChunk::LONGEST, ""));
+        let empty =
+            estimate(&request(inquiry, &inquiry.wrapper(), &ShownChunk::LONGEST.described(), ""));
         let room = profile.context_tokens.saturating_sub(reply + empty);
         let room = room * (100 - FREE_PERCENT) / 100;
         if room < LEAST_TOKENS {
@@ -127,7 +128,8 @@ fn part_of_chunk(
     let bytes = content.bytes(range.start, (range.end - range.start) as usize);
     let bytes = bytes.map_err(DocumentError::from)?;
     let wrapper = inquiry.wrapper();
-    let request = request(inquiry, &wrapper, part, &String::from_utf8_lossy(&bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    let request = request(inquiry, &wrapper, &part.described(), &text);
     let fits = needed(&request) <= inquiry.model.profile().context_tokens;
     let (mut halvings, mut cut) = (halvings, None);
     if fits || halvings == 0 {
@@ -191,13 +193,35 @@ impl ShownChunk {
     }
 }
 
-fn request(
+/// Makes calls for the halves of some lines of the document, and for the halves of those about which
+/// a reply was cut. Returns what was found. Fails if no smaller part can be asked about.
+pub(super) fn in_halves(
     inquiry: &Inquiry<'_>,
-    wrapper: &Wrapper,
-    part: &ShownChunk,
-    text: &str,
-) -> ModelRequest {
-    let more = [("part", &*part.described()), ("text", text)];
+    lines: &[String],
+    halvings: u32,
+) -> Result<Vec<String>, ModeError> {
+    let mut all = Vec::new();
+    for half in lines.chunks(lines.len().div_ceil(2).max(1)) {
+        let wrapper = inquiry.wrapper();
+        let text = half.join("\n");
+        let request = request(inquiry, &wrapper, "some lines, with their numbers", &text);
+        let fits = needed(&request) <= inquiry.model.profile().context_tokens;
+        let reply = fits.then(|| inquiry.wrapped(CallKind::Map, request, &wrapper)).transpose()?;
+        let found = reply.filter(|reply| !reply.is_cut);
+        match found.map(|reply| ChunkFinding::new(String::new(), reply).found) {
+            None if halvings > 1 && half.len() > 1 => {
+                all.extend(in_halves(inquiry, half, halvings - 1)?);
+            }
+            Some(FindingKind::Something(text)) => all.push(text),
+            Some(FindingKind::Nothing(_)) => {}
+            found => return Err(inquiry.no_answer(found.is_none())),
+        }
+    }
+    Ok(all)
+}
+
+fn request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, part: &str, text: &str) -> ModelRequest {
+    let more = [("part", part), ("text", text)];
     inquiry.request((Prompt::MapSystem, Prompt::Map), wrapper, &more)
 }
 

@@ -36,7 +36,9 @@ pub(in crate::extract) fn answer(
         let wrapped = WrappedReply::of(&reply, &wrapper);
         is_cut = wrapped.is_cut;
         if let Some(text) = wrapped.answer.filter(|_| reply.calls.is_empty()) {
-            let (text, lines) = split_off_lines(&text);
+            let parts = if is_cut { looks.in_parts(inquiry)? } else { None };
+            is_cut &= parts.is_none();
+            let (text, lines) = parts.map_or_else(|| split_off_lines(&text), |it| (it, Vec::new()));
             return Ok(Some(AgentAnswer { text, lines, looks: looks.named(), is_cut }));
         }
         if reply.calls.is_empty() && step == 1 && !sure {

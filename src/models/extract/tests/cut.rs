@@ -114,6 +114,32 @@ fn the_answer_of_an_agent_that_was_cut_says_so() {
 }
 
 #[test]
+fn an_agent_whose_answer_was_cut_is_asked_about_the_lines_in_parts() {
+    let model = |cut_parts: usize| {
+        let parts = std::sync::atomic::AtomicUsize::new(0);
+        Scripted::new("a", move |request| {
+            if !last_text(request).contains("some lines, with their numbers") {
+                return match request.turns.len() {
+                    1 => calls(&[("Read", r#"{"file":"9f3k.txt","from":1,"to":8}"#)]),
+                    _ => cut(request, "spool.db and"),
+                };
+            }
+            match parts.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                part if part < cut_parts => cut(request, "spool.db and"),
+                part => answers(request, &format!("spool.db is meant by part {part}")),
+            }
+        })
+    };
+    let found = asked(model(1), 2000, Mode::ReadGrep);
+    let answer = found.answer.as_ref().unwrap();
+    let told =
+        "spool.db is meant by part 1\nspool.db is meant by part 2\nspool.db is meant by part 3";
+    assert!(answer.text.starts_with(told), "{}", answer.text);
+    assert!(!answer.is_cut && found.warnings.is_empty(), "{:?}", found.warnings);
+    assert_says_so(&asked(model(2), 2000, Mode::ReadGrep), "all of it");
+}
+
+#[test]
 fn a_model_whose_replies_end_before_an_answer_gives_none() {
     type Script = fn(&ModelRequest) -> Result<ModelReply, ModelFailure>;
     let scripts: [(Script, usize, Mode); 4] = [
