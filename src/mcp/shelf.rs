@@ -1,13 +1,14 @@
 //! The gateway's store, opened on first use.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -21,6 +22,9 @@ const COUNT_DELAY: Duration = Duration::from_secs(5);
 const MAX_COUNTED: usize = 500;
 // Number of bytes written between checks for free disk space.
 const DISK_CHECK_STEP: u64 = 1 << 20;
+// Maximum length of a long message that stays in memory, and number of such messages.
+const MEMORY: u64 = 4 << 20;
+const MAX_IN_MEMORY: usize = 4;
 
 /// The settings and the store of one conversation. Implementations may block on the disk only in
 /// `open`.
@@ -71,6 +75,8 @@ pub(crate) struct LazyShelf {
     pub(crate) has_tools: bool,
     open: Mutex<Option<GatewayConversation>>,
     uncounted: Mutex<UnsavedCounts>,
+    // A turn for each long message in memory.
+    memory: Arc<Semaphore>,
 }
 
 /// Counts per tool, collected before the store was open. The calls of tools beyond the first
@@ -83,7 +89,8 @@ struct UnsavedCounts {
 
 impl LazyShelf {
     pub(crate) fn new(source: Arc<dyn Shelf>, has_tools: bool) -> Self {
-        Self { source, has_tools, open: Mutex::new(None), uncounted: Mutex::default() }
+        let memory = Arc::new(Semaphore::new(MAX_IN_MEMORY));
+        Self { source, has_tools, open: Mutex::new(None), uncounted: Mutex::default(), memory }
     }
 
     pub(crate) fn open(&self) -> Result<GatewayConversation, String> {
@@ -104,8 +111,13 @@ impl LazyShelf {
     }
 
     pub(crate) fn scratch(&self) -> io::Result<Scratch> {
-        let open = self.open().map_err(io::Error::other)?;
-        Scratch::begin(open.engine)
+        let memory = Arc::clone(&self.memory);
+        let open = self.open().map_err(io::Error::other);
+        let place = open.and_then(|open| ScratchPlace::in_file(open.engine)).or_else(|error| {
+            let turn = Arc::clone(&memory).try_acquire_owned().map_err(|_| error)?;
+            Ok::<_, io::Error>(ScratchPlace::Memory { bytes: Vec::new(), _turn: turn })
+        })?;
+        Ok(Scratch { place, memory, length: 0 })
     }
 
     /// Adds to the counts of a tool without waiting. If the store is not open yet, another thread
@@ -147,31 +159,61 @@ impl LazyShelf {
     }
 }
 
-/// A file in the store's cache for a message that is too long for memory. It is deleted on drop. If
-/// the gateway is killed, the next gateway deletes it.
+/// The bytes of a message that is too long for memory: a file in the store's cache, which is
+/// deleted on drop. If the gateway is killed, the next gateway deletes it. A message for which the
+/// disk has no room stays in memory if it has at most [`MEMORY`] bytes.
 pub(crate) struct Scratch {
-    engine: Arc<Engine>,
-    draft: Draft,
+    place: ScratchPlace,
+    memory: Arc<Semaphore>,
     length: u64,
-    checked: u64,
+}
+
+/// Bytes are written to the disk up to `checked` without a check for free space.
+enum ScratchPlace {
+    File { engine: Arc<Engine>, draft: Draft, checked: u64 },
+    Memory { bytes: Vec<u8>, _turn: OwnedSemaphorePermit },
+}
+
+impl ScratchPlace {
+    fn in_file(engine: Arc<Engine>) -> io::Result<Self> {
+        // The cache limit does not apply to drafts.
+        let draft = engine.store().cache(0).draft()?;
+        Ok(Self::File { engine, draft, checked: 0 })
+    }
 }
 
 impl Scratch {
-    pub(crate) fn begin(engine: Arc<Engine>) -> io::Result<Self> {
-        // The cache limit does not apply to drafts.
-        let draft = engine.store().cache(0).draft()?;
-        Ok(Self { engine, draft, length: 0, checked: 0 })
-    }
-
     pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.length + bytes.len() as u64;
-        if end > self.checked {
-            self.engine.check_disk(end - self.length + DISK_CHECK_STEP)?;
-            self.checked = end + DISK_CHECK_STEP;
+        if let Err(error) = self.write(bytes, end) {
+            let turn = Arc::clone(&self.memory).try_acquire_owned();
+            let Some(turn) = turn.ok().filter(|_| end <= MEMORY) else { return Err(error) };
+            let mut held = vec![0; self.length as usize];
+            if let ScratchPlace::File { draft, .. } = &self.place {
+                draft.file().read_exact_at(&mut held, 0)?;
+            }
+            held.extend_from_slice(bytes);
+            self.place = ScratchPlace::Memory { bytes: held, _turn: turn };
         }
-        self.draft.file().write_all_at(bytes, self.length)?;
         self.length = end;
         Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8], end: u64) -> io::Result<()> {
+        match &mut self.place {
+            ScratchPlace::File { engine, draft, checked } => {
+                if end > *checked {
+                    engine.check_disk(end - self.length + DISK_CHECK_STEP)?;
+                    *checked = end + DISK_CHECK_STEP;
+                }
+                draft.file().write_all_at(bytes, self.length)
+            }
+            ScratchPlace::Memory { bytes: held, .. } if end <= MEMORY => {
+                held.extend_from_slice(bytes);
+                Ok(())
+            }
+            ScratchPlace::Memory { .. } => Err(io::ErrorKind::StorageFull.into()),
+        }
     }
 
     pub(crate) fn length(&self) -> u64 {
@@ -182,7 +224,14 @@ impl Scratch {
     /// read, or 0 at the end.
     pub(crate) fn read(&self, span: &mut Range<u64>, block: &mut [u8]) -> io::Result<usize> {
         let left = span.end.saturating_sub(span.start).min(block.len() as u64);
-        let count = self.draft.file().read_at(&mut block[..left as usize], span.start)?;
+        let block = &mut block[..left as usize];
+        let count = match &self.place {
+            ScratchPlace::File { draft, .. } => draft.file().read_at(block, span.start)?,
+            ScratchPlace::Memory { bytes, .. } => {
+                let from = span.start.min(self.length) as usize;
+                (&bytes[from..]).read(block)?
+            }
+        };
         if count == 0 && left > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

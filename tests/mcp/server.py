@@ -55,6 +55,11 @@ for more in filter(None, os.environ.get("SERVER_MORE", "").split(",")):
     TOOLS.append({"name": more, "inputSchema": {"type": "object"}})
 
 
+for tool in TOOLS:
+    if wide := int(os.environ.get("SERVER_WIDE", "0")):
+        tool["description"] = "x" * wide
+
+
 def call(id, params):
     name, args = params.get("name"), params.get("arguments") or {}
     if name in ("echo", "context_tail"):

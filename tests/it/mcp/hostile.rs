@@ -181,7 +181,10 @@ fn what_is_not_kept_is_no_fault_of_the_server() {
     std::fs::write(settings.path().join("ctxfs.toml"), lines).unwrap();
     let no_room = Arc::new(TestStore::new());
     let environment = [("CTXFS_MIN_FREE", "1000TiB")];
-    let cases = [(settings, &[][..], "longer than 2097152 bytes"), (no_room, &environment, "room")];
+    let cases = [
+        (settings, &[][..], "longer than 2097152 bytes"),
+        (no_room, &environment, "cannot be stored"),
+    ];
     for (store, environment, why) in cases {
         let mut gateway = Gateway::start(&store, &[], &server(), environment);
         gateway.shake_hands("2025-11-25");
@@ -333,5 +336,22 @@ fn thousands_of_calls_at_once_are_slowed_and_not_refused() {
         assert!(answer["id"].as_u64().unwrap() <= last + 1, "{answer:.200}");
         assert!(answer["result"]["content"].is_array(), "{answer:.500}");
         assert!(answer["result"].get("isError").is_none(), "{answer:.500}");
+    }
+}
+
+#[test]
+fn a_full_disk_takes_no_list_away() {
+    // The list is too long to be read in memory where there is a disk.
+    for wide in ["100", "2000000"] {
+        let environment = [("SERVER_WIDE", wide), ("CTXFS_MIN_FREE", "1000TiB")];
+        let mut gateway = Gateway::with(&[], &environment);
+        let listed = gateway.request("tools/list", &json!({}));
+        let about = listed["result"]["tools"][0]["description"].as_str().unwrap();
+        assert_eq!(about.len().to_string(), wide);
+        let long = gateway.call("echo", &json!({"long": "y".repeat(2_000_000)}));
+        assert_eq!(long["isError"], true, "{long:.200}");
+        assert!(text(&long, 0).contains("cannot be stored"), "{long:.500}");
+        let called = gateway.call("echo", &json!({}));
+        assert!(text(&called, 0).contains("echo"), "the server goes on: {called}");
     }
 }
