@@ -86,7 +86,7 @@ impl ListPage {
 ///
 /// A list ends where a server names a page that leads to the current one, and a row is shown on the
 /// first page that has it. Clients may read a list at the same time, and again after it has changed:
-/// a page is compared only with those that lead to it.
+/// a page is compared only with the pages that lead to it.
 #[derive(Debug, Default)]
 pub(crate) struct ListPages {
     // The page that named a page, by cursor.

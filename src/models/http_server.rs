@@ -3,7 +3,7 @@
 //! Any user of this machine can connect and keep many silent connections open. A new connection is
 //! therefore always accepted, and an old one is closed when the limit is reached. Connections of
 //! clients that are not admitted are closed first, then connections without a request, then
-//! connections whose client does not read its answer, and then those that wait for a turn.
+//! connections whose client does not read its answer, and then connections that wait for a turn.
 //!
 //! No peer on another machine has more than [`SHARE`] connections, and of each token no more than as
 //! many requests are answered at a time: further ones wait. So neither shuts out the others.
@@ -153,15 +153,12 @@ impl Connection {
         self.state.lock().is_admitted = true;
         let Some(token) = token else { return };
         let turns = self.turns.of(token);
-        let turn = match Arc::clone(&turns).try_acquire_owned() {
-            Ok(turn) => Some(turn),
-            Err(_) => {
-                self.set(ConnectionPace::Waiting);
-                let turn = turns.acquire_owned().await.ok();
-                self.set(ConnectionPace::Answering);
-                turn
-            }
-        };
+        let mut turn = Arc::clone(&turns).try_acquire_owned().ok();
+        if turn.is_none() {
+            self.set(ConnectionPace::Waiting);
+            turn = turns.acquire_owned().await.ok();
+            self.set(ConnectionPace::Answering);
+        }
         self.state.lock().turn = turn;
     }
 
@@ -177,7 +174,7 @@ impl Connection {
     async fn silence(&self) {
         sleep(FIRST_HEAD).await;
         if self.state.lock().has_asked {
-            pending().await
+            pending::<()>().await;
         }
     }
 

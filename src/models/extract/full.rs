@@ -193,8 +193,8 @@ impl ShownChunk {
     }
 }
 
-/// Makes calls for the halves of some lines of the document, and for the halves of those about which
-/// a reply was cut. Returns what was found. Fails if no smaller part can be asked about.
+/// Makes calls for the halves of some lines of the document. If a reply is cut, makes calls for the
+/// halves of its lines. Returns the findings. Fails if no smaller part can be asked about.
 pub(super) fn in_halves(
     inquiry: &Inquiry<'_>,
     lines: &[String],

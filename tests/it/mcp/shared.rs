@@ -246,7 +246,9 @@ fn thousands_of_requests_of_a_session_are_slowed_and_not_refused() {
         })
     };
     let threads: Vec<_> = batches.map(answered).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     let told = b.call("one__echo", &json!({}));
     assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
 }
