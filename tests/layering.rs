@@ -90,6 +90,8 @@ const MAY_BY_PATH: &[(&str, &str)] = &[
     ("sync/bucket/directory", "DirBuilder fs::open"), // The bucket, which the user names.
     ("fuse/kernel/mount", "OpenOptions fs::metadata fs::read fs::statfs .canonicalize()"),
     ("engine/quota store/archive/export", "tempfile::"),
+    // The tokens of the user, in the directory that the program names.
+    ("mcp/oauth/grants", "DirBuilder OpenOptions fs::read fs::remove fs::rename"),
 ];
 
 #[test]

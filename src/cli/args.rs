@@ -14,7 +14,7 @@ use crate::{SettingKey, args::outputs::ReaderArgs, env, helper::Role, settings::
 
 pub(crate) use crate::args::hosts::{
     HookArgs, InstallAction, InstallArgs, InstallMcpArgs, McpAction, McpArgs, McpListArgs,
-    McpRuleArgs, StandInForm, ToolOffer,
+    McpLoginArgs, McpRuleArgs, McpServerArgs, StandInForm, ToolOffer,
 };
 pub(crate) use crate::args::mounting::{GcArgs, MountArgs, StatsArgs, UmountArgs};
 pub(crate) use crate::args::moving::{

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::doctor::machine::{CheckLevel, DoctorCheck};
 use crate::mcp::{self, FileServers};
 use crate::{
-    Cli, Context, Failure, FailureKind, Settings, args::DoctorArgs, confine, helper::Role, output,
-    page_link, remote,
+    Cli, Context, Environment, Failure, FailureKind, Settings, args::DoctorArgs, confine,
+    helper::Role, output, page_link, remote,
 };
 use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_fuse::kernel::mount::{self, MountEntry, MountState};
@@ -84,7 +84,7 @@ fn page(store: &Path, context: &Context) -> Option<DoctorCheck> {
 // Unreadable settings are ignored here, because another check reports them.
 fn servers(path: &Path, cli: &Cli, context: &Context) -> Option<Vec<DoctorCheck>> {
     let settings = Arc::new(context.quiet_settings(cli, Vec::new()).ok()?);
-    Some(server_checks(path, &settings))
+    Some(server_checks(path, &settings, &context.environment))
 }
 
 fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
@@ -287,7 +287,11 @@ fn unconfined_threads(pid: u64) -> usize {
 
 const SERVER: &str = "server";
 
-fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
+fn server_checks(
+    path: &Path,
+    settings: &Arc<Settings>,
+    environment: &Environment,
+) -> Vec<DoctorCheck> {
     let FileServers { servers, flaws } = match mcp::read_servers(path) {
         Ok(file) => file,
         Err(Failure { message, hint, .. }) => {
@@ -295,7 +299,7 @@ fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
         }
     };
     let mut checks: Vec<DoctorCheck> = flaws.iter().map(flaw_check).collect();
-    match mcp::survey(servers, settings) {
+    match mcp::survey(mcp::with_logins(servers, Some(path), environment), settings) {
         Ok(survey) => {
             checks.extend(survey.servers.iter().flat_map(|server| survey_checks(server, path)));
         }

@@ -1,5 +1,6 @@
 //! `ctxfs mcp`: the MCP gateway on standard input and output, or over HTTP.
 
+mod login;
 mod mounting;
 mod servers;
 
@@ -23,6 +24,7 @@ use ctxfs_mcp::{
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
+pub(crate) use crate::mcp::login::with_logins;
 pub(crate) use crate::mcp::servers::{FileServers, is_error, read_servers, survey};
 
 pub(crate) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -31,6 +33,8 @@ pub(crate) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         Some(McpAction::Allow(rule)) => return keep_rule(Verdict::Allow, rule, &settings, context),
         Some(McpAction::Deny(rule)) => return keep_rule(Verdict::Deny, rule, &settings, context),
         Some(McpAction::List(args)) => return servers::list(args, &settings, cli, context),
+        Some(McpAction::Login(args)) => return login::login(args, context),
+        Some(McpAction::Logout(args)) => return login::logout(args, context),
         None => {}
     }
     logging::start(settings.text(SettingKey::Log).unwrap_or("info"), false)?;
@@ -131,12 +135,13 @@ fn offer(args: &McpArgs, settings: &Settings) -> OfferMode {
 }
 
 fn servers(args: &McpArgs, context: &mut Context) -> anyhow::Result<Vec<ServerOptions>> {
-    match &args.servers {
-        Some(path) => Ok(servers::servers_of_file(path, &mut context.printer)?.servers),
-        None => Ok(servers::server_behind(&args.command, args.name.as_deref(), args.timeout)?
+    let servers = match &args.servers {
+        Some(path) => servers::servers_of_file(path, &mut context.printer)?.servers,
+        None => servers::server_behind(&args.command, args.name.as_deref(), args.timeout)?
             .into_iter()
-            .collect()),
-    }
+            .collect(),
+    };
+    Ok(with_logins(servers, args.servers.as_deref(), &context.environment))
 }
 
 #[derive(Clone)]

@@ -21,6 +21,8 @@
 //! waits without delaying the others. Clients connect through standard input and output (`stdio`)
 //! or HTTP (`http`).
 //!
+//! `oauth` gets and renews the tokens for servers that need a login.
+//!
 //! The public modules use no sockets, processes or clocks: configuration, names of tools, the light
 //! index, and permissions.
 
@@ -47,6 +49,7 @@ mod line_reader;
 mod lists;
 mod manager;
 mod message;
+mod oauth;
 mod options;
 mod own;
 mod pending;
@@ -70,9 +73,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use hub::survey::{Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
+pub use oauth::{GrantFile, LoginOptions, log_in};
 pub use options::{
     GatewayOptions, HttpOptions, IndexOptions, Offer, OfferMode, RemoteServer, ServerCommand,
-    ServerOptions, ServerPlace,
+    ServerLogin, ServerOptions, ServerPlace,
 };
 pub use process::end_servers;
 pub use shelf::{ConversationSources, GatewayConversation, Shelf};

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::ToolFilter;
+use crate::oauth::GrantFile;
 use crate::permission::rules::{RiskRules, Rules};
 use crate::tool_name::Naming;
 
@@ -97,12 +98,21 @@ pub struct HttpOptions {
 
 /// A server over HTTP, with its URL and the headers of every request. The URL starts with `http://`
 /// or `https://`. `Debug` shows neither the URL nor the header values, because they may be secret.
-/// Proxies from the environment are not used.
+/// Proxies from the environment are not used. `login` is ignored if `headers` has `Authorization`.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RemoteServer {
     pub url: String,
     pub headers: Vec<(String, String)>,
+    pub login: Option<ServerLogin>,
+}
+
+/// The tokens for a server: the file that has them, and the command with which the user logs in.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "described above")]
+pub struct ServerLogin {
+    pub file: GrantFile,
+    pub command: String,
 }
 
 impl fmt::Debug for RemoteServer {

@@ -129,7 +129,7 @@ fn hub_of(options: &GatewayOptions) -> io::Result<Option<Hub>> {
     Ok(Some(Hub::new(offers, index)))
 }
 
-fn random() -> io::Result<[u8; 32]> {
+pub(crate) fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     if count == bytes.len() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }

@@ -9,6 +9,7 @@ mod hostile;
 mod http;
 mod http_client;
 mod http_hostile;
+mod login;
 mod mounting;
 mod remote;
 mod results;

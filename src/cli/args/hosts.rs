@@ -243,6 +243,9 @@ pub(crate) enum McpAction {
     /// Example: `ctxfs mcp deny 'shell/*'`
     Deny(McpRuleArgs),
     List(McpListArgs),
+    Login(McpLoginArgs),
+    /// Forget the tokens for a server over HTTP.
+    Logout(McpServerArgs),
 }
 
 #[derive(Debug, Args)]
@@ -285,6 +288,38 @@ pub(crate) struct McpListArgs {
     /// Command of a server with its arguments, or the server's `http://` or `https://` URL.
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Log in to a server over HTTP that needs it, with OAuth.
+///
+/// Prints an address to open in a browser of this machine, and waits until you have agreed there. The
+/// tokens go to a file that only you can read, in `$XDG_STATE_HOME/ctxfs` or else
+/// `~/.local/state/ctxfs`. Every `ctxfs mcp` uses and renews them.
+///
+/// Examples: `ctxfs mcp login --servers mcp.json github`; `ctxfs mcp login https://example.com/mcp`
+#[derive(Debug, Args)]
+pub(crate) struct McpLoginArgs {
+    #[command(flatten)]
+    pub(crate) server: McpServerArgs,
+
+    /// Scopes to ask for, separated by blanks. Default: the scopes that the server names.
+    #[arg(long, value_name = "SCOPES")]
+    pub(crate) scope: Option<String>,
+
+    /// Id of a client that the authorization server knows. Default: a new client is registered.
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpServerArgs {
+    /// Name of a server in the file that --servers names, or the URL of a server.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// File with the servers, in the format of MCP clients.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) servers: Option<PathBuf>,
 }
 
 impl McpArgs {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::args::McpListArgs;
+use crate::mcp::with_logins;
 use crate::output::Printer;
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, env, logging, places};
 use ctxfs_core::model::visible::{self, IN_LISTS};
@@ -79,7 +80,7 @@ fn server_place(transport: Transport) -> ServerPlace {
             let headers = headers.iter();
             let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
             let url = url.reveal().to_owned();
-            ServerPlace::Remote(RemoteServer { url, headers: headers.collect() })
+            ServerPlace::Remote(RemoteServer { url, headers: headers.collect(), login: None })
         }
     }
 }
@@ -104,7 +105,8 @@ pub(crate) fn server_behind(
         None => name_of_command(command),
     };
     let place = if is_url {
-        ServerPlace::Remote(RemoteServer { url: text.into_owned(), headers: Vec::new() })
+        let (url, headers) = (text.into_owned(), Vec::new());
+        ServerPlace::Remote(RemoteServer { url, headers, login: None })
     } else {
         ServerPlace::Command(ServerCommand {
             program: program.clone(),
@@ -214,10 +216,12 @@ fn named(
 ) -> anyhow::Result<(Vec<ServerOptions>, Vec<Flaw>)> {
     if let Some(path) = &args.servers {
         let file = servers_of_file(path, &mut context.printer)?;
-        return Ok((file.servers, file.flaws));
+        let servers = with_logins(file.servers, Some(path), &context.environment);
+        return Ok((servers, file.flaws));
     }
     let server = server_behind(&args.command, args.name.as_deref(), args.timeout)?;
-    Ok((server.into_iter().collect(), Vec::new()))
+    let servers = with_logins(server.into_iter().collect(), None, &context.environment);
+    Ok((servers, Vec::new()))
 }
 
 fn survey_json(survey: &Survey, flaws: &[Flaw]) -> Value {

@@ -10,15 +10,19 @@ use parking_lot::Mutex;
 use crate::http_message::{JsonBody, METHOD, NAME, VERSION, encoded};
 use crate::json_rpc::{MessageKind, Parsed};
 use crate::message::Outgoing;
-use crate::options::RemoteServer;
+use crate::oauth::discovery::Challenge;
+use crate::oauth::grants::ServerGrant;
+use crate::options::{RemoteServer, ServerLogin};
 use ctxfs_models::http_client::{HttpClient, causes};
 
 const REDIRECTIONS: usize = 3;
 
+/// `login` has the tokens, unless the configured headers have one, and the command that gets them.
 pub(crate) struct Wire {
     client: HttpClient<JsonBody>,
     url: Mutex<Uri>,
     headers: HeaderMap,
+    login: Option<(ServerGrant, String)>,
 }
 
 impl Wire {
@@ -34,10 +38,55 @@ impl Wire {
             format!("cannot be trusted: this system has no certificates: {error}")
         })?;
         let headers = headers(&server.headers)?;
-        Ok(Self { client, url: Mutex::new(url), headers })
+        let login = server.login.as_ref().filter(|_| !headers.contains_key(header::AUTHORIZATION));
+        let login = login.map(|ServerLogin { file, command }| {
+            (ServerGrant::new(file.clone(), server.url.clone()), command.clone())
+        });
+        Ok(Self { client, url: Mutex::new(url), headers, login })
     }
 
+    /// Sends a request with the token for the server, if there is one. A request that is refused for
+    /// its token is sent once more with a new one.
     pub(crate) async fn send(
+        &self,
+        method: Method,
+        headers: &HeaderMap,
+        message: &Outgoing,
+    ) -> Result<Response<Incoming>, String> {
+        let Some((grant, command)) = &self.login else {
+            return self.send_on(method, headers, message).await;
+        };
+        let login = |why: &str| format!("needs a login, as {why}: run `{command}`");
+        let token = grant.token().await.map_err(|why| login(&why))?;
+        let with = |token: Option<&str>| {
+            let mut headers = headers.clone();
+            let value =
+                token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
+            if let Some(mut value) = value {
+                value.set_sensitive(true);
+                headers.insert(header::AUTHORIZATION, value);
+            }
+            headers
+        };
+        let sent = self.send_on(method.clone(), &with(token.as_deref()), message).await;
+        let mut response = sent?;
+        if let Some(token) = token.filter(|_| response.status() == StatusCode::UNAUTHORIZED) {
+            let token = grant.renewed(&token).await.map_err(|why| login(&why))?;
+            response = self.send_on(method, &with(Some(&token)), message).await?;
+        }
+        let Some(challenge) = Challenge::of(response.headers()) else { return Ok(response) };
+        match response.status() {
+            StatusCode::UNAUTHORIZED => Err(login("it takes no request without a valid token")),
+            StatusCode::FORBIDDEN if challenge.error.as_deref() == Some("insufficient_scope") => {
+                grant.want(&challenge).await;
+                let scope = challenge.scope.unwrap_or_default();
+                Err(login(&format!("the token does not cover this request (scope `{scope:.200}`)")))
+            }
+            _ => Ok(response),
+        }
+    }
+
+    async fn send_on(
         &self,
         method: Method,
         headers: &HeaderMap,

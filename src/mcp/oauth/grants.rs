@@ -1,0 +1,249 @@
+//! The file with the tokens of a user, and their renewal.
+//!
+//! Several gateways use the file at a time. A change is made under the lock of another file beside
+//! it, by a new file in its place. A token is renewed under the lock, because a server may accept a
+//! token for renewal only once.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
+use percent_encoding::utf8_percent_encode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use crate::oauth::discovery::Challenge;
+use crate::oauth::exchange::{self, FORM, UNRESERVED, form, printable};
+
+// A token is renewed this many seconds before it expires.
+const EARLY: u64 = 30;
+const BASIC: &str = "client_secret_basic";
+const NO_SECRET: &str = "none";
+
+/// The tokens for a server, with the data that renews them. `wanted` are scopes that the server
+/// has missed in a request. `expires` is in seconds since the epoch.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Grant {
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) resource: String,
+    pub(super) client: OauthClient,
+    pub(super) scope: Option<String>,
+    pub(super) wanted: Option<String>,
+    pub(super) access_token: String,
+    pub(super) refresh_token: Option<String>,
+    pub(super) expires: Option<u64>,
+}
+
+/// The client that an authorization server knows. `auth` is the way in which it sends its secret.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct OauthClient {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    pub(super) auth: String,
+}
+
+impl Grant {
+    /// Requests tokens from the authorization server.
+    pub(super) async fn request(&mut self, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let OauthClient { id, secret, auth } = &self.client;
+        let mut headers = HeaderMap::new();
+        let mut pairs = [&[("resource", &*self.resource)], pairs].concat();
+        match secret.as_deref().filter(|_| auth != NO_SECRET) {
+            Some(secret) if auth == BASIC => {
+                let pair = format!(
+                    "{}:{}",
+                    utf8_percent_encode(id, UNRESERVED),
+                    utf8_percent_encode(secret, UNRESERVED)
+                );
+                let basic = format!("Basic {}", STANDARD.encode(pair));
+                let basic = HeaderValue::from_str(&basic).map_err(|error| error.to_string())?;
+                headers.insert(header::AUTHORIZATION, basic);
+            }
+            secret => {
+                pairs.push(("client_id", id));
+                pairs.extend(secret.map(|secret| ("client_secret", secret)));
+            }
+        }
+        let answer = exchange::post(&self.token_endpoint, FORM, headers, form(&pairs)).await?;
+        if answer.status != StatusCode::OK {
+            return Err(format!(
+                "`{}` gives no token: {}",
+                printable(&self.issuer),
+                answer.reason()
+            ));
+        }
+        self.take(&answer.json)
+    }
+
+    fn take(&mut self, answer: &Value) -> Result<(), String> {
+        let text = |name: &str| answer[name].as_str().map(str::to_owned);
+        let kind = text("token_type").unwrap_or_default();
+        let token = text("access_token").filter(|_| kind.eq_ignore_ascii_case("bearer"));
+        self.access_token = token.ok_or("the answer has no bearer token")?;
+        self.refresh_token = text("refresh_token").or(self.refresh_token.take());
+        self.scope = text("scope").or(self.scope.take());
+        let seconds = answer["expires_in"].as_u64();
+        self.expires = seconds.map(|seconds| now().saturating_add(seconds));
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= now().saturating_add(EARLY))
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The file with the tokens, which only the user can read. Servers are known by their URLs as
+/// configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantFile {
+    path: PathBuf,
+}
+
+type Grants = BTreeMap<String, Grant>;
+
+impl GrantFile {
+    /// Names the file in a directory, which is made when something is stored.
+    pub fn within(directory: &Path) -> Self {
+        Self { path: directory.join("mcp-tokens.json") }
+    }
+
+    /// Removes the tokens for a server. Returns false if there are none.
+    pub fn remove(&self, url: &str) -> io::Result<bool> {
+        let _lock = self.lock()?;
+        let mut grants = self.read()?;
+        let is_there = grants.remove(url).is_some();
+        if is_there {
+            self.write(&grants)?;
+        }
+        Ok(is_there)
+    }
+
+    pub(super) fn get(&self, url: &str) -> io::Result<Option<Grant>> {
+        Ok(self.read()?.remove(url))
+    }
+
+    pub(super) fn put(&self, url: &str, grant: Grant) -> io::Result<()> {
+        let _lock = self.lock()?;
+        self.put_locked(url, grant)
+    }
+
+    fn put_locked(&self, url: &str, grant: Grant) -> io::Result<()> {
+        let mut grants = self.read()?;
+        grants.insert(url.to_owned(), grant);
+        self.write(&grants)
+    }
+
+    fn read(&self) -> io::Result<Grants> {
+        let text = match fs::read(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Grants::new()),
+            read => read?,
+        };
+        serde_json::from_slice(&text).map_err(|error| {
+            let text = format!("`{}` is damaged: {error}", self.path.display());
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        if let Some(directory) = self.path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options.open(self.path.with_extension("lock"))?;
+        lock.lock()?;
+        Ok(lock)
+    }
+
+    fn write(&self, grants: &Grants) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        fs::remove_file(&new).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        let mut file = File::options().create_new(true).write(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(grants)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)
+    }
+}
+
+/// The tokens for one server, for its requests.
+#[derive(Debug)]
+pub(crate) struct ServerGrant {
+    file: GrantFile,
+    url: String,
+}
+
+impl ServerGrant {
+    pub(crate) fn new(file: GrantFile, url: String) -> Self {
+        Self { file, url }
+    }
+
+    /// Returns the token for a request, renewed if it has expired. Returns `None` if the user has
+    /// not logged in.
+    pub(crate) async fn token(&self) -> Result<Option<String>, String> {
+        let grant = self.read().await?;
+        match grant {
+            Some(grant) if grant.is_over() && grant.refresh_token.is_some() => {
+                self.renewed(&grant.access_token).await.map(Some)
+            }
+            grant => Ok(grant.map(|grant| grant.access_token)),
+        }
+    }
+
+    /// Returns another token than `refused`, with which a request was refused.
+    pub(crate) async fn renewed(&self, refused: &str) -> Result<String, String> {
+        let file = self.file.clone();
+        let locked =
+            spawn_blocking(move || file.lock()).await.map_err(|error| error.to_string())?;
+        let _lock = locked.map_err(|error| format!("the tokens cannot be renewed: {error}"))?;
+        let mut grant = self.read().await?.ok_or("no tokens are stored")?;
+        if grant.access_token != refused {
+            return Ok(grant.access_token);
+        }
+        let refresh = grant.refresh_token.clone().ok_or("its token is refused")?;
+        let pairs = [("grant_type", "refresh_token"), ("refresh_token", &*refresh)];
+        grant.request(&pairs).await?;
+        let token = grant.access_token.clone();
+        let stored = self.file.put_locked(&self.url, grant);
+        stored.map_err(|error| format!("the new tokens cannot be stored: {error}"))?;
+        Ok(token)
+    }
+
+    /// Notes the scopes that a request was refused for, so that the next login asks for them.
+    pub(crate) async fn want(&self, challenge: &Challenge) {
+        let (file, url, scope) = (self.file.clone(), self.url.clone(), challenge.scope.clone());
+        let note = move || -> io::Result<()> {
+            let _lock = file.lock()?;
+            let Some(mut grant) = file.get(&url)? else { return Ok(()) };
+            grant.wanted = scope;
+            file.put_locked(&url, grant)
+        };
+        if let Ok(Err(error)) = spawn_blocking(note).await {
+            tracing::warn!("the scopes that are missing cannot be noted: {error}");
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Grant>, String> {
+        let (file, url) = (self.file.clone(), self.url.clone());
+        let read =
+            spawn_blocking(move || file.get(&url)).await.map_err(|error| error.to_string())?;
+        read.map_err(|error| format!("the tokens cannot be read: {error}"))
+    }
+}

@@ -1,0 +1,169 @@
+//! Servers that need a login, and the authorization server that gives tokens for them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command as Process;
+
+use super::*;
+
+const FILE: &str = "ctxfs/mcp-tokens.json";
+
+/// A server with its authorization server, and the state directory of a user.
+struct Guarded {
+    store: Arc<TestStore>,
+    state: PathBuf,
+    child: Child,
+    base: String,
+}
+
+impl Guarded {
+    fn new(flaws: &str) -> Self {
+        let store = Arc::new(TestStore::new());
+        let state = store.scratch("state");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/oauth_server.py");
+        let mut process = Process::new("python3");
+        process.arg(script).env("SERVER_FLAWS", flaws).stdout(Stdio::piped());
+        let mut child = process.spawn().unwrap();
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        let base = format!("http://127.0.0.1:{}", port.trim());
+        Self { store, state, child, base }
+    }
+
+    fn url(&self) -> String {
+        format!("{}/mcp", self.base)
+    }
+
+    fn gateway(&self) -> Gateway {
+        let environment = [("XDG_STATE_HOME", self.state.to_str().unwrap())];
+        let mut gateway = Gateway::start(&self.store, &[], &[&self.url()], &environment);
+        gateway.shake_hands("2025-11-25");
+        gateway
+    }
+
+    /// Begins a login. Returns its process, and the address that it prints.
+    fn begin(&self) -> (Child, String) {
+        let command = self.store.ctxfs("mcp", &["login", &self.url()]);
+        let command = command.env("XDG_STATE_HOME", self.state.to_str().unwrap());
+        let mut child = command
+            .with(|inner| {
+                inner.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            })
+            .spawn();
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        (child, address.trim().to_owned())
+    }
+
+    /// Logs in as a browser does. Returns the exit code, and what is told.
+    fn log_in(&self) -> (i32, String) {
+        let (child, address) = self.begin();
+        if !address.is_empty() {
+            let back = get(&address);
+            get(back.1.split("Location: ").nth(1).unwrap().lines().next().unwrap());
+        }
+        let output = child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    fn tokens(&self) -> String {
+        fs::read_to_string(self.state.join(FILE)).unwrap_or_default()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Returns the status and the whole text of an answer.
+fn get(url: &str) -> (u16, String) {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    (text.split(' ').nth(1).unwrap().parse().unwrap(), text)
+}
+
+#[test]
+fn a_login_is_used_renewed_and_forgotten() {
+    for flaws in ["", "header", "basic"] {
+        let guarded = Guarded::new(flaws);
+        let command = format!("run `ctxfs mcp login {}`", guarded.url());
+        let refused = guarded.gateway().call("echo", &json!({}));
+        assert!(text(&refused, 0).contains(&command), "{refused}");
+        let (code, told) = guarded.log_in();
+        assert_eq!(code, 0, "{told}");
+        let mode = fs::metadata(guarded.state.join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut gateways = [guarded.gateway(), guarded.gateway()];
+        for gateway in &mut gateways {
+            assert_eq!(text(&gateway.call("echo", &json!({})), 0), "done echo");
+        }
+        let before = guarded.tokens();
+        get(&format!("{}/expire", guarded.base));
+        for gateway in &mut gateways {
+            assert_eq!(text(&gateway.call("echo", &json!({})), 0), "done echo");
+        }
+        assert_ne!(guarded.tokens(), before, "the token was renewed");
+        let refused = gateways[0].call("admin", &json!({}));
+        assert_eq!(refused["isError"], true);
+        assert!(text(&refused, 0).contains("scope `write`"), "{refused}");
+        let (code, told) = guarded.log_in();
+        assert_eq!(code, 0, "{told}");
+        let (_, seen) = get(&format!("{}/seen", guarded.base));
+        assert!(seen.contains(r#""scope": "read write""#), "{seen}");
+        assert_eq!(text(&gateways[1].call("admin", &json!({})), 0), "done admin");
+        let out = guarded.store.ctxfs("mcp", &["logout", &guarded.url()]);
+        out.env("XDG_STATE_HOME", guarded.state.to_str().unwrap()).stdout();
+        let refused = gateways[0].call("echo", &json!({}));
+        assert!(text(&refused, 0).contains(&command), "{refused}");
+    }
+}
+
+#[test]
+fn a_token_is_renewed_before_it_expires() {
+    let guarded = Guarded::new("short");
+    assert_eq!(guarded.log_in().0, 0);
+    let before = guarded.tokens();
+    let mut gateway = guarded.gateway();
+    assert_eq!(text(&gateway.call("echo", &json!({})), 0), "done echo");
+    assert_ne!(guarded.tokens(), before);
+}
+
+#[test]
+fn a_login_that_is_not_what_it_seems_is_refused() {
+    for (flaws, why) in [
+        ("resource", "another server"),
+        ("issuer", "another issuer"),
+        ("pkce", "PKCE"),
+        ("iss", "another issuer"),
+        ("denied", "access_denied"),
+    ] {
+        let guarded = Guarded::new(flaws);
+        let (code, told) = guarded.log_in();
+        assert!(code == 1 && told.contains(why), "{flaws}: {code} {told}");
+        assert_eq!(guarded.tokens(), "");
+    }
+}
+
+#[test]
+fn what_others_send_to_a_login_changes_nothing() {
+    let guarded = Guarded::new("");
+    let (child, address) = guarded.begin();
+    let query = address.split_once("redirect_uri=").unwrap().1;
+    let back = query.split('&').next().unwrap().replace("%3A", ":").replace("%2F", "/");
+    assert_eq!(get(&format!("{back}?code=x&state=guessed")).0, 400);
+    assert_eq!(get(&format!("{back}/more?code=x")).0, 404);
+    let silent = TcpStream::connect(back.split('/').nth(2).unwrap()).unwrap();
+    let location = get(&address).1;
+    let location = location.split("Location: ").nth(1).unwrap().lines().next().unwrap();
+    assert_eq!(get(location).0, 200);
+    drop(silent);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
