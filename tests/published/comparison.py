@@ -9,7 +9,7 @@ from published.servers import UNKNOWN
 from published.ways import CONVERSATION
 
 # The number of tools that the gateway adds.
-OWN_TOOLS = 6
+OWN_TOOLS = 5
 # Characters above which a result is long.
 LONG = 4000
 # What every result has since 2026-07-28, and what is no more since then: tasks are an extension.
@@ -97,6 +97,8 @@ def with_own(capabilities):
 
 
 def tools(direct, through):
+    if "error" in direct or "error" in through:
+        raise Failed(f"no tools: {json.dumps([direct, through])[:700]}")
     rows = lambda outcome: outcome["result"]["tools"]
     is_own = lambda row: row["name"].startswith("context_") or row["name"] == "tool_output"
     same("tools", rows(direct), [row for row in rows(through) if not is_own(row)])
@@ -122,6 +124,8 @@ def call(what, direct, through, store):
     texts = [text_of(block) for block in direct.get("result", {}).get("content", [])]
     if sum(map(len, texts)) <= LONG:
         return same(what, direct, through)
+    if "error" in through:
+        raise Failed(f"{what}: {json.dumps(through)[:700]}")
     content = through["result"]["content"]
     links = [block for block in content if block["type"] == "resource_link"]
     if not links:

@@ -29,6 +29,7 @@ def all_servers(packages, scratch, page):
     files, repository = with_files(scratch), with_repository(scratch)
     script = lambda name, *words: ["node", packages.server(name), *words]
     program = lambda name, *words: [packages.program(f"mcp-server-{name}"), *words]
+    other = lambda path, *words: ["node", packages.node(path), *words]
     return [
         Server("everything", script("everything"), everything_calls(), everything_prompts()),
         Server("filesystem", script("filesystem", files), filesystem_calls(files)),
@@ -38,6 +39,14 @@ def all_servers(packages, scratch, page):
         Server("git", program("git", "--repository", repository), git_calls(repository)),
         Server("fetch", program("fetch", "--allow-private-ips", "--ignore-robots-txt"), fetch_calls(page),
                [["fetch", {"url": page}], [UNKNOWN, {}]]),
+        # These two begin with a line on standard output that is no message.
+        Server("agent-files", other("@agent-infra/mcp-server-filesystem/dist/index.cjs", "--allowed-directories", files), agent_files_calls(files)),
+        Server("agent-commands", other("@agent-infra/mcp-server-commands/dist/index.cjs"), command_calls()),
+        Server("eslint", other("@eslint/mcp/src/mcp-cli.js"), [["lint-files", {"filePaths": [str(files / "small.txt")]}], ["lint-files", {}]]),
+        # Their calls need the network.
+        Server("context7", other(".bin/context7-mcp"), [[UNKNOWN, {}]]),
+        Server("notion", other(".bin/notion-mcp-server"), [[UNKNOWN, {}]], env={"OPENAPI_MCP_HEADERS": "{}"}),
+        Server("chart", other(".bin/mcp-server-chart"), []),
     ]
 
 
@@ -74,6 +83,24 @@ def filesystem_calls(files):
         ["list_directory", {"path": str(files)}],
         ["search_files", {"path": str(files), "pattern": "*.txt"}],
     ]
+
+
+def agent_files_calls(files):
+    path = lambda name: {"path": str(files / name)}
+    return [
+        ["list_allowed_directories", {}],
+        ["read_file", path("small.txt")],
+        ["read_file", path("big.txt")],
+        ["read_file", {"path": "/etc/passwd"}],
+        ["read_multiple_files", {"paths": [str(files / "small.txt"), str(files / "none.txt")]}],
+        ["search_files", {**path(""), "pattern": "long"}],
+        [UNKNOWN, {}],
+    ]
+
+
+def command_calls():
+    run = lambda command: ["run_command", {"command": command}]
+    return [run("echo caf\u00e9"), run("seq 5000"), run("seq 5000; seq 9 >&2"), run("exit 3"), [UNKNOWN, {}]]
 
 
 def memory_calls():
