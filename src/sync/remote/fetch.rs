@@ -22,6 +22,9 @@ use crate::replica::{Entry, Origin, SegmentId, State};
 use ctxfs_core::model::{Far, Record};
 
 const BLOCKS_AT_ONCE: usize = 8;
+/// Bits of a mode that are taken from the bucket. What other users of this host may do is not for
+/// other hosts to say.
+const OWNER: u32 = 0o700;
 
 /// When a pull downloads bytes. With `OnRead`, the bytes of artifacts stay in the bucket until they
 /// are read. Files that are not artifacts are downloaded immediately in both cases.
@@ -87,7 +90,7 @@ impl Fetch for Fetcher<'_> {
         let Some(ArtifactLine { segment, put, .. }) = self.line(entry)? else { return Ok(None) };
         let content = self.content(&segment, &put)?;
         let PutLine { record, mode, attributes, .. } = put;
-        Ok(Some(FetchedFile { record, mode, attributes, content }))
+        Ok(Some(FetchedFile { record, mode: mode & OWNER, attributes, content }))
     }
 
     fn known(&self, entry: &Entry) -> Result<Option<RemoteArtifact>, RemoteError> {
@@ -97,7 +100,7 @@ impl Fetch for Fetcher<'_> {
         let Some(ArtifactLine { origin, bytes, put, .. }) = self.line(entry)? else {
             return Ok(None);
         };
-        let far = Some(Far { origin: origin.to_string(), mode: put.mode, here: false });
+        let far = Some(Far { origin: origin.to_string(), mode: put.mode & OWNER, here: false });
         Ok(Some(RemoteArtifact { origin, record: Record { far, ..put.record }, bytes }))
     }
 }

@@ -34,7 +34,8 @@ impl Seen {
         let length = rustix::fs::getxattr(file, NOTE, &mut note);
         Self {
             digest: digest(&fs::read(file).unwrap()),
-            mode: metadata.mode() & 0o777,
+            // What others than the owner may do stays on the host that wrote the file.
+            mode: metadata.mode() & 0o700,
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             note: length.ok().map(|length| note[..length].to_vec()),
         }
