@@ -24,7 +24,7 @@ use crate::args::{MountArgs, UmountArgs};
 use crate::server::{self, MountPlan};
 use crate::{
     Cli, Context, Failure, FailureKind, SettingKey, Settings, engine, env, logging, page_link,
-    places,
+    places, remote,
 };
 use ctxfs_core::model::Root;
 use ctxfs_fuse::kernel::mount;
@@ -54,6 +54,7 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
     let store = given.store(&context.environment)?;
     let target = places::mountpoint(given.path(SettingKey::Mountpoint), &context.environment)?;
     places::check_apart(&store, &target)?;
+    remote::check_place(given, &store, &target)?;
     places::create(&target)?;
     let prefix = given.text(SettingKey::Advertise).map_or_else(|| prefix(&target), str::to_owned);
     let only = args.only.as_deref().map(places::conversation_id).transpose()?;

@@ -26,7 +26,8 @@ use crate::{Cli, Context, Settings};
 pub(crate) use crate::remote::pull::run as pull;
 pub(crate) use crate::remote::push::{durably as push_durably, run as push};
 pub(crate) use crate::remote::sharing::{
-    SharedObjects, Sharing, ask, asking_options, begin, bucket_process, end, share, take_part, url,
+    SharedObjects, Sharing, ask, asking_options, begin, bucket_process, check_place, end, share,
+    take_part, url,
 };
 pub(crate) use crate::remote::status::{BucketHealth, health, list};
 

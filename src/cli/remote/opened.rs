@@ -1,11 +1,12 @@
 //! The bucket that the settings name. For each store, only one process at a time opens it.
 
 use std::time::{Duration, Instant};
-use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _, thread};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _, path::Path, thread};
 
 use crate::remote::report::WaitingBar;
 use crate::{Context, Failure, FailureKind, SettingKey, Settings, env, places};
 use ctxfs_core::model::{Component, visible};
+use ctxfs_fuse::kernel::mount;
 use ctxfs_store::Store;
 use ctxfs_sync::bucket::{
     Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, Objects as _,
@@ -40,7 +41,7 @@ pub(crate) struct OpenBucket {
     pub(crate) store: Store,
     pub(crate) bucket: Bucket,
     pub(crate) home: Home,
-    id: BucketId,
+    pub(crate) id: BucketId,
     cache_bytes: u64,
     limits: Limits,
     lock: PushLock,
@@ -59,6 +60,25 @@ pub(crate) fn url(settings: &Settings) -> anyhow::Result<BucketUrl> {
     let none = || Failure::usage("no bucket is set that hosts share", hint);
     let text = settings.text(SettingKey::RemoteUrl).ok_or_else(none)?;
     Ok(BucketUrl::parse(text).map_err(|error| Failure::usage(error.to_string(), hint))?)
+}
+
+/// Fails if the bucket is a directory inside `store`, inside a mount of ctxfs, or inside the
+/// mountpoint `target`. What is sent would become a conversation that is sent, and so on.
+pub(crate) fn check_place(
+    url: &BucketUrl,
+    store: &Path,
+    target: Option<&Path>,
+) -> anyhow::Result<()> {
+    let Some(bucket) = url.local_directory().map(places::resolve) else { return Ok(()) };
+    let mounts = mount::mounts()?.into_iter().map(|entry| (entry.target, "mountpoint"));
+    let target = target.map(|target| (places::resolve(target), "mountpoint"));
+    let store = (places::resolve(store), "store");
+    let mut all = mounts.chain(target).chain([store]);
+    let Some((place, what)) = all.find(|(place, _)| bucket.starts_with(place)) else {
+        return Ok(());
+    };
+    let text = format!("the bucket `{url}` lies inside the {what} `{}`", place.display());
+    Err(Failure::usage(text, "name another directory in `[remote] url`").into())
 }
 
 pub(crate) fn limits(settings: &Settings) -> Limits {
@@ -120,6 +140,7 @@ impl OpenBucket {
     ) -> anyhow::Result<Self> {
         let bucket = bucket(settings)?;
         let store = Store::open(&settings.store(&context.environment)?)?;
+        check_place(bucket.url(), store.root(), None)?;
         let shown = waiting_bar(&bucket, is_quiet);
         let deadline = Deadline::after(PATIENCE).min(Deadline(until));
         let identity = identify(&bucket, &store, settings, purpose, deadline)?;

@@ -1,6 +1,6 @@
 //! Automatic sharing of a store with other hosts, by mounts, gateways and commands.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::helper::bucket::{Starter, SupervisedProcess};
 use crate::{SettingKey, Settings, remote::opened};
@@ -22,6 +22,15 @@ pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
         opened::url(settings)?;
     }
     Ok(text)
+}
+
+/// Fails if the settings name a bucket in a place where a mount of `store` at `target` must not have
+/// it.
+pub(crate) fn check_place(settings: &Settings, store: &Path, target: &Path) -> anyhow::Result<()> {
+    if url(settings)?.is_none() {
+        return Ok(());
+    }
+    opened::check_place(&opened::url(settings)?, store, Some(target))
 }
 
 /// Returns the bucket that the settings name. Requests go through a process that `starter` starts
@@ -111,6 +120,7 @@ fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Optio
     if settings.text(SettingKey::RemoteUrl).is_none() {
         return Ok(None);
     }
+    opened::check_place(&opened::url(settings)?, store.root(), None)?;
     let bucket = Arc::new(opened::bucket(settings)?);
     let options = if sends {
         TierOptions { evicts: false, ..tier_options(settings)? }

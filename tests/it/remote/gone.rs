@@ -5,8 +5,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::remote::{Pair, assert_told, ending, outputs};
+use crate::support::{Mode, TestMount, TestStore};
 
 /// What is told of a bucket that is not there.
 const LOST: &str = "has no ctxfs.json";
@@ -59,6 +61,30 @@ fn an_unmounted_disk_is_told_and_no_bucket_is_begun() {
     fs::rename(away, pair.bucket()).unwrap();
     pair.meet();
     assert!(outputs(&pair.other).contains_key("y.txt"));
+}
+
+/// What is sent would become a conversation that is sent, and so on.
+#[test]
+fn a_bucket_inside_its_store_or_a_mount_is_refused() {
+    let (store, other) = (Arc::new(TestStore::new()), Arc::new(TestStore::new()));
+    store.put("c7", "x", b"text\n");
+    let mount = TestMount::of(&store, Mode::Passthrough, &[]);
+    let inside =
+        [store.path().join("context/c7"), store.path().join("new"), mount.path().join("c7")];
+    for place in inside {
+        let url = format!("file://{}", place.display());
+        let places =
+            [&store].into_iter().chain((place.starts_with(mount.path())).then_some(&other));
+        for store in places {
+            let pushed = store.ctxfs("push", &[]).env("CTXFS_REMOTE_URL", &url).run();
+            assert_told(&pushed, 2, "lies inside the");
+        }
+    }
+    drop(mount);
+    let target = store.path().with_extension("target");
+    let url = format!("file://{}/bucket", target.display());
+    let mounted = store.ctxfs("mount", &["--foreground", target.to_str().unwrap()]);
+    assert_told(&mounted.env("CTXFS_REMOTE_URL", &url).run(), 2, "lies inside the mountpoint");
 }
 
 #[test]
