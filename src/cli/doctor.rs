@@ -355,10 +355,10 @@ fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
             });
             let unfit = unfit.first().map(|first| {
                 let found = format!(
-                    "the names of {} are too long for a directory, such as `{first}`: they are not shared",
+                    "the names of {} are too long for the bucket, such as `{first}`: they are not shared",
                     output::counted(unfit.len(), "conversation")
                 );
-                let mend = "give them names of at most 255 bytes; each byte that is no ASCII counts three times";
+                let mend = "give them shorter names; each byte that is no ASCII counts three times";
                 CheckLevel::Warning.check(BUCKET, found, mend)
             });
             [DoctorCheck::ok(BUCKET, url)].into_iter().chain(off).chain(unfit).collect()

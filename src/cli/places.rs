@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::{Environment, Failure, FailureKind};
 use ctxfs_core::model::{Component, Root, shell_word};
+use ctxfs_engine::EngineError;
 use ctxfs_fuse::kernel::mount;
 use ctxfs_store::{Conversation, Store, conversation_at};
 
@@ -222,12 +224,25 @@ pub(crate) fn find_conversation(store: &Store, id: &str) -> anyhow::Result<Arc<C
     Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
 }
 
+// Maximum time for which a command waits for a conversation that is arriving from the bucket.
+const ARRIVAL: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(50);
+
 pub(crate) fn find_conversation_anywhere(
     engine: &ctxfs_engine::Engine,
     id: &str,
 ) -> anyhow::Result<Arc<Conversation>> {
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
-        engine.others().ask_for_conversation(&name)?;
+        let (others, until) = (engine.others(), Instant::now() + ARRIVAL);
+        let mut asked = others.ask_for_conversation(&name);
+        while matches!(asked, Err(EngineError::Arriving))
+            && others.trouble_with_others().is_none()
+            && Instant::now() < until
+        {
+            std::thread::sleep(PAUSE);
+            asked = others.ask_for_conversation(&name);
+        }
+        asked?;
     }
     find_conversation(engine.store(), id)
 }

@@ -39,6 +39,10 @@ pub enum EngineError {
     Door { errno: i32, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
     Away { path: String, why: String },
+    /// Only a part of the conversation has arrived from the bucket. What has arrived is kept, so a
+    /// retry succeeds sooner or later.
+    #[error("not all of the conversation has come from the bucket yet: try again")]
+    Arriving,
     /// The work takes too long for this thread; see `allow_slow`. Clients never see this error,
     /// because the work is then retried on another thread.
     #[error("this takes too long for the thread that was asked")]
@@ -68,6 +72,7 @@ impl EngineError {
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
             Self::Door { errno, .. } => *errno,
             Self::Away { .. } => libc::EIO,
+            Self::Arriving => libc::EAGAIN,
             Self::Slow => libc::EINPROGRESS,
             Self::Shared(error) => error.raw_os_error(),
         }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use crate::{DirPlace, Engine, Result, SourceDir, allow_slow};
+use crate::{DirPlace, Engine, EngineError, Result, SourceDir, allow_slow};
 use ctxfs_core::model::{Component, Place, RelPath, is_scratch};
 
 /// Maximum wait for news of a conversation: `KNOWN` if this host has it, `UNKNOWN` if it does not.
@@ -65,7 +65,16 @@ impl Others<'_> {
         if self.0.options.other_hosts.is_none() || self.0.store.conversation(id)?.is_some() {
             return Ok(());
         }
-        self.look(Some(id), UNKNOWN).map(drop)
+        self.look(Some(id), UNKNOWN)?;
+        self.refuse_arriving(id)
+    }
+
+    /// Fails if the conversation is not here, and a part of it has come from other hosts.
+    fn refuse_arriving(self, id: &Component) -> Result<()> {
+        match &self.0.options.other_hosts {
+            Some(others) if others.is_arriving(id) => Err(EngineError::Arriving),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the error of the last request, if it failed. A door that shows only one conversation
@@ -109,7 +118,15 @@ pub(crate) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Res
     }
     match dir.place() {
         Ok(DirPlace::Root) => match Component::new(name) {
-            Ok(id) => engine.others().look(Some(&id), UNKNOWN),
+            Ok(id) => {
+                let others = engine.others();
+                let is_new = others.look(Some(&id), UNKNOWN)?;
+                match others.refuse_arriving(&id) {
+                    // Without the bucket the rest does not come, and local work goes on.
+                    Err(_) if others.trouble_with_others().is_some() => Ok(is_new),
+                    outcome => outcome.map(|()| is_new),
+                }
+            }
             Err(_) => Ok(false),
         },
         Ok(DirPlace::Conversation(id) | DirPlace::Below(id, _)) => {

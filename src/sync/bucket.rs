@@ -39,11 +39,11 @@ pub use line::{
     Line, MessageLine, MoveLine, ObjectPlace, PARTS_BYTES, Parts, Place, PutLine, RemoveLine,
     SMALL_BYTES,
 };
-pub use name::{
-    CONVERSATIONS, ObjectName, conversation_of, fits_directory, log_prefix, objects_prefix,
-};
+pub use name::{CONVERSATIONS, ObjectName, conversation_of, log_prefix, objects_prefix};
 pub use object::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
-pub use objects::{Created, Deadline, Listed, Objects, RequestCounts, Tally};
+pub use objects::{
+    Created, Deadline, Listed, NameRange, NewNames, Objects, RequestCounts, StoreTime, Tally,
+};
 pub use segment::{
     Lines, PutBytes, PutParts, RECORDS_BYTES, SEGMENT_BYTES, SegmentHead, SegmentWriter,
     unpack_member, unpack_parts,
@@ -51,5 +51,7 @@ pub use segment::{
 pub use url::BucketUrl;
 
 pub(crate) use line::LINE_BYTES;
-pub(crate) use name::{ObjectPart, blocks_key, object_key, object_of, segment_key, segment_of};
+pub(crate) use name::{
+    ObjectPart, blocks_key, object_key, object_of, segment_key, segment_name, segment_of,
+};
 pub(crate) use segment::packed_parts;

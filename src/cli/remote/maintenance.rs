@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use crate::args::{RemoteCheckArgs, RemoteGcArgs, RemotePurgeArgs};
 use crate::remote::opened::{BucketNames, OpenBucket, Purpose};
 use crate::remote::report::{CommandReport, Problems};
+use crate::remote::status::{elsewhere, others};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, output, places, progress};
 use ctxfs_core::model::{Component, RelPath, visible};
 use ctxfs_sync::bucket::{Bucket, BucketError, CONVERSATIONS, log_prefix, objects_prefix};
 use ctxfs_sync::remote::{
-    Check, CheckProblem, CheckReport, Collected, GarbageReport, GcMode, PurgeReport,
+    Check, CheckProblem, CheckReport, Collected, GarbageReport, GcMode, PurgeReport, standing,
 };
 
 const FLAWS: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
@@ -25,7 +26,16 @@ pub(crate) fn check(
     let settings = context.settings(cli, Vec::new())?;
     let opened = OpenBucket::new(&settings, (Purpose::Read, args.quiet || cli.json), context)?;
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
-    let BucketNames { ids, odd } = opened.selected_or_lost(args.conversation.as_slice())?;
+    let BucketNames { mut ids, odd } = opened.selected_or_lost(args.conversation.as_slice())?;
+    if args.conversation.is_none() {
+        // The bytes of outputs may be in another bucket, and this one may lack the conversation.
+        for id in opened.store.conversations()? {
+            if opened.store.conversation(&id)?.is_some_and(|it| it.has_far(None).unwrap_or(true)) {
+                ids.insert(id);
+            }
+        }
+    }
+    let others = others(&opened.store, Some(opened.id))?;
     let is_quiet = args.quiet || cli.json || args.read;
     let mut done = CommandReport::of_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
         let notes = opened.home.conversation(id)?;
@@ -35,6 +45,12 @@ pub(crate) fn check(
             Check { bucket, notes: &notes, reads, deadline: &deadline, progress: &progress };
         let mut checked = check.run()?;
         checked.problems.extend(odd_flaws(bucket, id)?);
+        if let Some(conversation) = opened.store.conversation(id)? {
+            let found = standing(Some(&conversation), &notes, opened.store.clock())?;
+            let why = elsewhere(&others);
+            let flaw = |what| CheckProblem { what, why: why.clone() };
+            checked.problems.extend(found.elsewhere.into_iter().map(flaw));
+        }
         Ok(Some((id.clone(), checked)))
     });
     for name in odd {

@@ -158,7 +158,7 @@ fn send(
         sent = more;
     }
     let looked =
-        look(&opened.bucket, &opened.home.conversation(conversation.id())?, opened.deadline())?;
+        look(&opened.bucket, &opened.home.conversation(conversation.id())?, &|| opened.deadline())?;
     let resent = opened.sync(|sync| sync.resend(conversation, &looked))?;
     Ok((sent, resent))
 }

@@ -13,9 +13,10 @@ use crate::remote::report::Problems;
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::{Store, Time};
-use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity, fits_directory};
+use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
 use ctxfs_sync::remote::{
-    Home, Moment, Stored, SyncStatus, known_bucket, look, standing, store_now,
+    Home, KnownBucket, Moment, RemoteError, Stored, SyncStatus, known_bucket, look, standing,
+    store_now,
 };
 use ctxfs_sync::replica::{self, Changes, Claim, Name, State};
 
@@ -36,6 +37,8 @@ struct RemoteStatus {
     // True if the settings are wrong, so that the bucket is unusable whatever the state of the
     // network.
     is_unusable: bool,
+    // Other buckets through which the store was shared.
+    others: Vec<String>,
     conversations: Vec<(Component, SyncStatus)>,
 }
 
@@ -81,11 +84,9 @@ fn healthy(settings: &Settings, store: &Path) -> anyhow::Result<BucketHealth> {
     }
     let url = url.unwrap_or_default();
     let is_off = |clock: &i64| clock.unsigned_abs() > CLOCK_IS_OFF.as_millis() as u64;
-    let mut unfit = Vec::new();
-    if url.starts_with("file:") {
-        let here = store.conversations()?.into_iter();
-        unfit.extend(here.filter(|id| !fits_directory(id)).map(|id| id.to_text()));
-    }
+    let place = opened::url(settings)?;
+    let unfit = store.conversations()?.into_iter().filter(|id| !place.fits(id));
+    let unfit = unfit.map(|id| id.to_text()).collect();
     Ok(BucketHealth { url, clock: clock.filter(is_off).map(clock_text), unfit })
 }
 
@@ -102,8 +103,9 @@ fn status(settings: &Settings, store: &Store) -> anyhow::Result<RemoteStatus> {
         None => known(store, url.as_deref())?,
     };
     let (writer, clock, conversations) = (None, None, Vec::new());
+    let others = others(store, id)?;
     let mut status =
-        RemoteStatus { url, bucket: id, writer, clock, error, is_unusable, conversations };
+        RemoteStatus { url, bucket: id, writer, clock, error, is_unusable, others, conversations };
     if let Some(id) = id {
         let home = Home::open(store, id)?;
         status.writer = Some(home.writer()?.to_string());
@@ -143,6 +145,24 @@ fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
     match &*ctxfs_sync::remote::known_buckets(store)? {
         [only] => Ok(Some(only.id)),
         _ => Ok(None),
+    }
+}
+
+/// Returns the URLs of the other buckets through which the store was shared, or their ids.
+pub(crate) fn others(store: &Store, id: Option<BucketId>) -> Result<Vec<String>, RemoteError> {
+    let known = ctxfs_sync::remote::known_buckets(store)?.into_iter();
+    let others = known.filter(|bucket| Some(bucket.id) != id);
+    Ok(others
+        .map(|KnownBucket { id, url }| if url.is_empty() { id.to_string() } else { url })
+        .collect())
+}
+
+/// Returns why the bytes of an output are missing in the bucket. `others` are the other buckets
+/// through which the store was shared.
+pub(crate) fn elsewhere(others: &[String]) -> String {
+    match others {
+        [] => "its bytes are only in a bucket that is not known any more".to_owned(),
+        urls => format!("its bytes are only in another bucket: {}", urls.join(" or ")),
     }
 }
 
@@ -190,6 +210,9 @@ impl RemoteStatus {
             for (segment, why) in &standing.refused {
                 let _ = writeln!(text, "  segment {segment}: {}", visible::whole(&why.to_string()));
             }
+            for path in standing.elsewhere.iter().take(MOST_ELSEWHERE) {
+                let _ = writeln!(text, "  {}: {}", visible::whole(path), elsewhere(&self.others));
+            }
         }
         text
     }
@@ -224,6 +247,7 @@ fn line(standing: &SyncStatus) -> String {
         (standing.others as u64, "renames and removals to tell"),
         (standing.messages, "bytes of messages to send"),
         (standing.refused.len() as u64, "segments that cannot be read"),
+        (standing.elsewhere.len() as u64, "outputs whose bytes are only in another bucket"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     parts.extend(counts.map(|(count, what)| format!("{count} {what}")));
@@ -252,9 +276,12 @@ fn value(id: &Component, standing: &SyncStatus) -> Value {
         "renamesAndRemovals": standing.others, "messageBytes": standing.messages,
         "messagesTooLong": unshared,
         "isSending": standing.is_sending, "segments": standing.segments,
-        "lookedAt": standing.looked.map(Time::as_millis), "refused": refused })
+        "lookedAt": standing.looked.map(Time::as_millis), "refused": refused,
+        "elsewhere": standing.elsewhere })
 }
 
+// Maximum number of outputs of a conversation that are named because their bytes are elsewhere.
+const MOST_ELSEWHERE: usize = 10;
 const LIST_HINT: &str = "`ctxfs remote check` tells more";
 
 pub(crate) fn list(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -289,7 +316,7 @@ fn seen_artifacts(
     problems: &mut Problems,
 ) -> anyhow::Result<BTreeMap<String, Claim<Stored>>> {
     let notes = opened.home.conversation(id)?;
-    let mut looked = look(&opened.bucket, &notes, opened.deadline())?;
+    let mut looked = look(&opened.bucket, &notes, &|| opened.deadline())?;
     let found = looked.pieces(&notes)?;
     let refused: BTreeMap<_, _> =
         looked.refused.iter().chain(&found.refused).map(|(segment, why)| (segment, why)).collect();

@@ -32,6 +32,12 @@ pub trait OtherHosts: Debug + Send + Sync {
     /// previous call.
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
 
+    /// Returns true if other hosts have the conversation, and only a part of what they published in
+    /// it has arrived. It is not shown before all has. The default implementation returns false.
+    fn is_arriving(&self, _conversation: &Component) -> bool {
+        false
+    }
+
     /// Returns the conversations of other hosts that the last `look` without a conversation found.
     /// The list may include conversations that also exist on this host.
     fn conversations(&self) -> Arc<[Component]>;

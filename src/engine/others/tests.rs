@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::patience::promptly;
 use crate::sync::{Mutex, now};
-use crate::{EngineError, EngineOptions, Tree};
+use crate::{EngineOptions, Tree};
 use ctxfs_core::model::{EvictionResult, Evictor, Folder, HostsReport, OtherHosts, Provenance};
 use ctxfs_store::{ArtifactWriter, Store};
 

@@ -24,18 +24,20 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::bucket::access::client::{Pauses, StoreClient, within};
-use crate::bucket::access::fault::Fault;
+use crate::bucket::access::fault::{Fault, WRITE};
 use crate::bucket::access::listing::{milliseconds, remove_staged, staged_in};
 use crate::bucket::access::upload::{PartUpload, part_size};
 use crate::bucket::error::BucketError;
 use crate::bucket::identity::{Identity, new_mark, read_mark};
 use crate::bucket::name::{MARK, staged_for};
-use crate::bucket::objects::{Created, Deadline, Listed, Objects, RequestCounts};
+use crate::bucket::objects::{
+    Created, Deadline, Listed, NameRange, NewNames, Objects, RequestCounts, StoreTime,
+};
 use crate::bucket::url::{BucketUrl, WebPage};
 
 const LARGEST_BODY: u64 = 128 << 20;
 const LARGEST_MARK: u64 = 64 << 10;
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 /// Initial buffer size in bytes for an upload of unknown size.
 const SET_ASIDE: usize = 64 << 10;
 /// Pause before `ctxfs.json` is read again while another host writes it.
@@ -212,7 +214,7 @@ impl Objects for Bucket {
     }
 
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
-        self.run("write", key, async {
+        self.run(WRITE, key, async {
             let path = self.path(key)?;
             match self.0.store.write(&path, bytes, PutMode::Create, deadline).await {
                 Ok(()) => Ok(Created::New),
@@ -234,10 +236,11 @@ impl Objects for Bucket {
         })
     }
 
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<StoreTime, BucketError> {
         self.run("look at", key, async {
             let path = self.path(key)?;
-            Ok(milliseconds(&self.0.store.stat(&path, deadline).await?))
+            let written_ms = milliseconds(&self.0.store.stat(&path, deadline).await?);
+            Ok(StoreTime { written_ms, answered_ms: self.0.store.answered_ms() })
         })
     }
 
@@ -279,7 +282,7 @@ impl Objects for Bucket {
         let mut part = next(size.min(SET_ASIDE.max(expected as usize)))?;
         let mut after = if part.len() < size { Bytes::new() } else { next(size)? };
         if after.is_empty() {
-            return self.run("write", key, async {
+            return self.run(WRITE, key, async {
                 let (path, store, size) = (self.path(key)?, &self.0.store, part.len() as u64);
                 let mut written = store.write(&path, &part, PutMode::Create, deadline).await;
                 if let Err(Fault::Unsupported(_)) = written {
@@ -293,7 +296,7 @@ impl Objects for Bucket {
                 }
             });
         }
-        let failed = |fault: Fault| fault.into_error("write", key);
+        let failed = |fault: Fault| fault.into_error(WRITE, key);
         let (store, path) = (Arc::clone(&self.0.store), self.path(key).map_err(failed)?);
         let on = (self.handle().map_err(failed)?, deadline);
         let mut parts = PartUpload::begin(store, path, size, on).map_err(failed)?;
@@ -306,11 +309,21 @@ impl Objects for Bucket {
     }
 
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
+        Ok(self.list_new(prefix, &[], deadline)?.listed)
+    }
+
+    fn list_new(
+        &self,
+        prefix: &str,
+        known: &[NameRange],
+        deadline: Deadline,
+    ) -> Result<NewNames, BucketError> {
         self.run("list", prefix, async {
-            let mut listed = self.0.store.list(&self.directory(prefix)?, deadline).await?;
-            listed.sort_unstable();
-            listed.dedup_by(|second, first| second.name == first.name);
-            Ok(listed)
+            let directory = self.directory(prefix)?;
+            let mut new = self.0.store.list(&directory, known, deadline).await?;
+            new.listed.sort_unstable();
+            new.listed.dedup_by(|second, first| second.name == first.name);
+            Ok(new)
         })
     }
 

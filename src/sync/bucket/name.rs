@@ -15,6 +15,8 @@ pub const CONVERSATIONS: &str = "conversations/";
 const SEGMENT: &str = ".tar.zst";
 /// Maximum length in bytes of a name in a directory.
 const NAME_BYTES: usize = 255;
+/// Maximum length in bytes of a key in an object store, including the prefix of the bucket.
+const KEY_BYTES: usize = 1024;
 const OBJECT: &str = ".zst";
 const BLOCKS: &str = ".blocks";
 const DIGITS: usize = 32;
@@ -65,12 +67,23 @@ pub fn log_prefix(conversation: &Component) -> String {
 }
 
 pub(crate) fn segment_key(conversation: &Component, segment: SegmentId) -> String {
-    format!("{}{segment}{SEGMENT}", log_prefix(conversation))
+    log_prefix(conversation) + &segment_name(segment)
+}
+
+/// Returns the name of a segment below the prefix of the log.
+pub(crate) fn segment_name(segment: SegmentId) -> String {
+    format!("{segment}{SEGMENT}")
 }
 
 /// Returns true if a bucket that is a directory can have the conversation.
-pub fn fits_directory(conversation: &Component) -> bool {
+pub(super) fn fits_directory(conversation: &Component) -> bool {
     encoded(conversation).len() <= NAME_BYTES
+}
+
+/// Returns true if an object store can have all keys of the conversation below `prefix`.
+pub(super) fn fits_store(conversation: &Component, prefix: &str) -> bool {
+    let longest = blocks_key(conversation, ObjectName(0));
+    prefix.len() + "/".len() + longest.len() <= KEY_BYTES
 }
 
 /// Returns the prefix of the keys of a conversation's objects and their tables of blocks.

@@ -63,6 +63,18 @@ pub trait Objects: Sync {
     /// Lists all objects below a directory, sorted by name. Fails if there are more than 1,000,000.
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError>;
 
+    /// Like [`Self::list`], but may skip names in the ranges `known`, which the caller need not see
+    /// again. The result says which were skipped. Names are skipped only if that saves a request, so
+    /// a short list is complete. The ranges must be sorted and must not overlap.
+    fn list_new(
+        &self,
+        prefix: &str,
+        _known: &[NameRange],
+        deadline: Deadline,
+    ) -> Result<NewNames, BucketError> {
+        Ok(NewNames { listed: self.list(prefix, deadline)?, skipped: Vec::new() })
+    }
+
     /// Lists the first `limit` subdirectories of a directory, sorted by name. Makes one request per
     /// 1000 subdirectories.
     fn list_dirs(
@@ -72,9 +84,8 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Vec<String>, BucketError>;
 
-    /// Returns the time at which the object store wrote an object, in milliseconds since the epoch,
-    /// by the clock of the object store.
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError>;
+    /// Returns the time at which the object store wrote an object, and the time of its response.
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<StoreTime, BucketError>;
 
     /// Deletes objects, in batches if the object store supports them: S3 takes 1000 keys per
     /// request. Returns each key with its outcome, in the order of the keys. A missing object
@@ -132,6 +143,16 @@ pub trait Objects: Sync {
     }
 }
 
+/// Times by the clocks of an object store, in milliseconds since the epoch: `written_ms` of the last
+/// write of an object, and `answered_ms` of the response that tells it. A response that tells no time
+/// has `None`, and so has a bucket that is a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
+pub struct StoreTime {
+    pub written_ms: u64,
+    pub answered_ms: Option<u64>,
+}
+
 /// Outcome of [`Objects::create`]. If an object with this key exists, an earlier attempt whose
 /// response was lost may have written it, so the caller must compare the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +171,23 @@ pub struct Listed {
     pub name: String,
     pub size: u64,
     pub modified_ms: u64,
+}
+
+/// A range of names below a prefix, in the order of their bytes. It includes `first` and `last`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
+pub struct NameRange {
+    pub first: String,
+    pub last: String,
+}
+
+/// Outcome of [`Objects::list_new`]: the objects in the list, and the ranges of names that were
+/// skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct NewNames {
+    pub listed: Vec<Listed>,
+    pub skipped: Vec<NameRange>,
 }
 
 /// Time at which a request gives up. The request is not retried after that time, and no pause

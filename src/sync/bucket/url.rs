@@ -5,10 +5,12 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hyper::Uri;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue};
 use memchr::memmem;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::client::{
@@ -23,10 +25,13 @@ use serde::Deserialize;
 
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
+use crate::bucket::name::{fits_directory, fits_store};
+use ctxfs_core::model::Component;
 
 /// Maximum length of the name of a bucket or container. The object stores have lower limits.
 const LONGEST_NAME: usize = 255;
-/// Maximum length of a prefix. With this maximum, keys stay below the limit of S3, 1024 bytes.
+/// Maximum length of a prefix. With this maximum, the keys of a conversation with a name in ASCII
+/// stay below the limit of S3, 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
 const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
                      `file:///directory`";
@@ -82,6 +87,15 @@ impl BucketUrl {
         match &self.service {
             Service::Directory(path) => Some(path),
             _ => None,
+        }
+    }
+
+    /// Returns true if the bucket can have the conversation. The name of a conversation may be too
+    /// long for a directory, or for a key.
+    pub fn fits(&self, conversation: &Component) -> bool {
+        match self.service {
+            Service::Directory(_) => fits_directory(conversation),
+            _ => fits_store(conversation, &self.prefix),
         }
     }
 
@@ -171,9 +185,15 @@ impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
 ///
 /// - `plain`: a client of the same store whose requests carry no checksums, for a store that refuses
 ///   checksums
+/// - `clock`: the time that responses tell
 #[derive(Clone)]
 pub(crate) enum OpenStore {
-    Cloud { store: Arc<dyn CloudStore>, plain: Option<Arc<dyn CloudStore>>, deletes: usize },
+    Cloud {
+        store: Arc<dyn CloudStore>,
+        plain: Option<Arc<dyn CloudStore>>,
+        deletes: usize,
+        clock: ResponseClock,
+    },
     Directory(Arc<Directory>),
     Memory(Arc<dyn ObjectStore>),
 }
@@ -251,10 +271,11 @@ impl ClientSettings {
             name == "aws_disable_bulk_delete" && !value.eq_ignore_ascii_case("false")
         });
         let is_single = is_single || checksum == WantedChecksum::None;
+        let clock = ResponseClock::default();
         let build = |with_checksum| -> Result<Arc<dyn CloudStore>, BucketError> {
             let mut builder = AmazonS3Builder::new()
                 .with_client_options(self.client()?)
-                .with_http_connector(AnswerConnector);
+                .with_http_connector(AnswerConnector(clock.clone()));
             if with_checksum {
                 builder = builder.with_checksum_algorithm(Checksum::SHA256);
             }
@@ -271,7 +292,8 @@ impl ClientSettings {
         let store = build(checksum != WantedChecksum::None)?;
         let may_adapt = checksum == WantedChecksum::IfAccepted;
         let plain = if may_adapt { Some(build(false)?) } else { None };
-        Ok(OpenStore::Cloud { store, plain, deletes: if is_single { 1 } else { S3_DELETES } })
+        let deletes = if is_single { 1 } else { S3_DELETES };
+        Ok(OpenStore::Cloud { store, plain, deletes, clock })
     }
 
     fn checksum(&self) -> WantedChecksum {
@@ -290,9 +312,10 @@ impl ClientSettings {
     }
 
     fn google(&self, bucket: &str) -> Result<OpenStore, BucketError> {
+        let clock = ResponseClock::default();
         let first = object_store::gcp::GoogleCloudStorageBuilder::new()
             .with_client_options(self.client()?)
-            .with_http_connector(AnswerConnector);
+            .with_http_connector(AnswerConnector(clock.clone()));
         let store = self
             .known()
             .fold(first, |builder, (key, value)| builder.with_config(key, value))
@@ -300,13 +323,14 @@ impl ClientSettings {
             .with_retry(once())
             .build()
             .map_err(|error| self.refuse(&error))?;
-        Ok(OpenStore::Cloud { store: Arc::new(store), plain: None, deletes: 1 })
+        Ok(OpenStore::Cloud { store: Arc::new(store), plain: None, deletes: 1, clock })
     }
 
     fn azure(&self, container: &str) -> Result<OpenStore, BucketError> {
+        let clock = ResponseClock::default();
         let first = object_store::azure::MicrosoftAzureBuilder::new()
             .with_client_options(self.client()?)
-            .with_http_connector(AnswerConnector);
+            .with_http_connector(AnswerConnector(clock.clone()));
         let store = self
             .known()
             .fold(first, |builder, (key, value)| builder.with_config(key, value))
@@ -314,7 +338,8 @@ impl ClientSettings {
             .with_retry(once())
             .build()
             .map_err(|error| self.refuse(&error))?;
-        Ok(OpenStore::Cloud { store: Arc::new(store), plain: None, deletes: AZURE_DELETES })
+        let store = Arc::new(store);
+        Ok(OpenStore::Cloud { store, plain: None, deletes: AZURE_DELETES, clock })
     }
 
     fn known<K: std::str::FromStr>(&self) -> impl Iterator<Item = (K, &str)> {
@@ -511,15 +536,33 @@ const LOGIN: u16 = 511;
 /// empty list, and any successful response for a finished upload. The caller would then treat all
 /// objects as missing, or bytes as sent.
 #[derive(Debug)]
-struct AnswerConnector;
+struct AnswerConnector(ResponseClock);
 
 #[derive(Debug)]
-struct CheckedClient(HttpClient);
+struct CheckedClient(HttpClient, ResponseClock);
+
+/// Time that the last response of an object store told. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ResponseClock(Arc<AtomicU64>);
+
+impl ResponseClock {
+    /// Returns the time in milliseconds since the epoch, if there was any.
+    pub(super) fn last_ms(&self) -> Option<u64> {
+        Some(self.0.load(Relaxed)).filter(|time| *time > 0)
+    }
+
+    fn hear(&self, headers: &HeaderMap) {
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let time = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+        let time = time.and_then(|time| time.timestamp().as_millisecond().try_into().ok());
+        self.0.store(time.unwrap_or_default(), Relaxed);
+    }
+}
 
 impl HttpConnector for AnswerConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(CheckedClient(client)))
+        Ok(HttpClient::new(CheckedClient(client, self.0.clone())))
     }
 }
 
@@ -535,6 +578,7 @@ impl HttpService for CheckedClient {
         Box::pin(async move {
             let asks_for_list = is_for_list(&request);
             let response = self.0.execute(request).await?;
+            self.1.hear(response.headers());
             if is_page(&response) {
                 return Err(HttpError::new(HttpErrorKind::Decode, WebPage));
             }

@@ -69,7 +69,7 @@ impl Check<'_> {
     /// Fails if the bucket does not respond. Wrong content is reported in the result.
     pub fn run(&self) -> Result<CheckReport, RemoteError> {
         self.notes.forget_refusals()?;
-        let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
+        let mut looked = look(self.bucket, self.notes, self.deadline)?;
         let found = looked.pieces(self.notes)?;
         let state = State::of_all(found.pieces);
         let mut checked = CheckReport {

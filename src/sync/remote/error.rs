@@ -31,7 +31,8 @@ pub enum RemoteError {
     Damaged { path: PathBuf, why: String },
     #[error(
         "no segment of `{conversation}` that is here has `{origin}`: `ctxfs pull {conversation}` \
-         looks into the bucket anew"
+         looks into the bucket anew. If the bytes are in another bucket, `ctxfs remote status` \
+         names it"
     )]
     Unknown { conversation: String, origin: Origin },
     #[error(

@@ -33,6 +33,8 @@ pub(crate) struct LocalFiles {
     /// Unreadable places. `found` has the files in these places as the base states them, so that
     /// they count neither as changed nor as removed.
     pub unread: UnreadPlaces,
+    /// Paths of artifacts whose bytes are only in another bucket.
+    pub elsewhere: Vec<String>,
     is_blind: bool,
 }
 
@@ -55,7 +57,8 @@ pub(crate) fn files(
     let DiskScan { files, remote, directories, unread, is_blind } =
         DiskScan::of(conversation, known)?;
     let (found, swept) = (BTreeMap::new(), BTreeSet::new());
-    let mut all = LocalFiles { found, directories, swept, unread, is_blind };
+    let elsewhere = Vec::new();
+    let mut all = LocalFiles { found, directories, swept, unread, elsewhere, is_blind };
     let digests = FileDigests::new(conversation, known, clock);
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
@@ -84,6 +87,7 @@ pub(crate) fn files(
     for entry in known.entries.iter().filter(|entry| taken.contains(&entry.path)) {
         all.assume_entry(entry);
     }
+    all.elsewhere.extend(taken);
     all.assume(conversation, known)?;
     Ok(all)
 }
@@ -432,7 +436,8 @@ pub(super) fn shared_path(text: &str) -> Option<RelPath> {
 /// value the length, both in bytes. `is_partial` is true if part of the conversation could not be
 /// read, and `is_sending` if a segment is waiting to be sent. `segments` is the number of local
 /// segments. `looked` is the time of the last look, by the clock of the local disk. `refused` are
-/// the segments that are ignored, and the reasons.
+/// the segments that are ignored, and the reasons. `elsewhere` are the paths of artifacts whose bytes
+/// are only in another bucket, through which the store was shared before.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct SyncStatus {
@@ -448,6 +453,7 @@ pub struct SyncStatus {
     pub segments: usize,
     pub looked: Option<Time>,
     pub refused: Vec<(SegmentId, RemoteError)>,
+    pub elsewhere: Vec<String>,
 }
 
 /// Returns the status of a conversation. `conversation` is `None` if it is not in the store.
@@ -456,14 +462,19 @@ pub fn standing(
     notes: &Notes,
     clock: FileClock,
 ) -> Result<SyncStatus, RemoteError> {
-    let (changes, is_partial) = match conversation {
+    let (changes, files) = match conversation {
         Some(conversation) => {
             let (agreement, files) = compare(conversation, notes, clock)?;
-            (Changes::since(&agreement.base, &files.found), !files.unread.is_empty())
+            (Changes::since(&agreement.base, &files.found), files)
         }
-        None => (Changes::since(&notes.agreement()?.base, &BTreeMap::new()), false),
+        None => {
+            let changes = Changes::since(&notes.agreement()?.base, &BTreeMap::new());
+            (changes, LocalFiles::default())
+        }
     };
-    let mut standing = SyncStatus { is_partial, ..SyncStatus::of(&changes) };
+    let is_partial = !files.unread.is_empty();
+    let elsewhere = files.elsewhere;
+    let mut standing = SyncStatus { is_partial, elsewhere, ..SyncStatus::of(&changes) };
     if let Some(conversation) = conversation {
         let agreement = notes.agreement()?;
         standing.messages = unsent_messages(conversation, &agreement)?;

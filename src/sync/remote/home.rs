@@ -135,6 +135,14 @@ impl Home {
         Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
     }
 
+    /// Returns true if the conversation is not in the store, and only some of its segments have
+    /// arrived from the bucket. Creates nothing.
+    pub fn is_arriving(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
+        let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
+        let is_partial = notes.looked()?.is_none() && !notes.segments()?.is_empty();
+        Ok(is_partial && store.conversation(id)?.is_none())
+    }
+
     pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
         let found = self.conversations.stat(id.as_os_str())?;
         found.map(|_| self.conversation(id)).transpose()
@@ -228,7 +236,7 @@ impl Home {
         Ok(known.is_some_and(|known| known.write_once))
     }
 
-    /// Returns the conversations in which this host has removed something lately.
+    /// Returns the conversations in which this host has removed or merged something lately.
     pub(super) fn untidy_conversations(&self) -> Result<Vec<Component>, RemoteError> {
         let mut known = self.known_conversations()?;
         known.retain(|id| {

@@ -1,5 +1,6 @@
 //! A look compares the segments in the bucket with the local ones, and fetches new ones.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::{fmt, mem};
@@ -7,13 +8,14 @@ use std::{fmt, mem};
 use bytes::{Bytes, BytesMut};
 
 use crate::bucket::{
-    BucketError, Deadline, FormatError, Listed, ObjectName, PutLine, SEGMENT_BYTES, SegmentHead,
-    log_prefix, segment_key, segment_of,
+    BucketError, Deadline, FormatError, Listed, NameRange, NewNames, ObjectName, PutLine,
+    SEGMENT_BYTES, SegmentHead, log_prefix, segment_key, segment_name, segment_of,
 };
 use crate::remote::error::Unknown;
 use crate::remote::notes::WriterProgress;
 use crate::remote::pieces::{ReadPieces, piece, piece_with, pieces_with};
-use crate::remote::{Notes, Objects, Piece, Pieces, RemoteError, StoredSegment, pieces};
+use crate::remote::push::LOOK_AGE;
+use crate::remote::{Moment, Notes, Objects, Piece, Pieces, RemoteError, StoredSegment, pieces};
 use crate::replica::{Removed, SegmentId, Stamp, State};
 use ctxfs_core::model::Component;
 use ctxfs_core::parallel;
@@ -24,6 +26,11 @@ const WHOLE: u64 = 1 << 20;
 const FIRST: u64 = 256 << 10;
 /// Maximum number of bytes that are fetched concurrently, unless a single segment is larger.
 const AT_ONCE: u64 = 16 << 20;
+/// Maximum number of segments that are fetched before they are stored. A look that is cut off
+/// loses at most as many.
+const BATCH: usize = 128;
+/// Number of segments in the first batch of several. A merge among them saves other requests.
+const FIRST_BATCH: usize = 16;
 /// Maximum number of lists per look. If a segment is merged between a list and the request for the
 /// segment, the merge is in the next list.
 const LISTS: usize = 3;
@@ -66,34 +73,55 @@ impl LookReport {
 }
 
 /// Runs a look. Makes one request for the list, and one for each new segment, or two for a large
-/// one. Segments that arrived before a failure are kept.
+/// one. The latest segments come first, so that a merge saves the requests for the segments that it
+/// covers. Segments that arrived before a failure, or before the process ended, are kept.
 ///
-/// The caller must hold the push lock and must not push during the look.
+/// `deadline` returns the deadline of a request that starts now. The caller must hold the push lock
+/// and must not push during the look.
 pub fn look(
     bucket: &dyn Objects,
     notes: &Notes,
-    deadline: Deadline,
+    deadline: &dyn Fn() -> Deadline,
 ) -> Result<LookReport, RemoteError> {
-    look_with(bucket, notes, deadline, (None, false))
+    look_with(bucket, notes, deadline, LookOptions::default())
+}
+
+/// Like [`look()`], but may skip names in the list that are known here. The report then lacks them
+/// in `segments`, and does not tell which local segments left the bucket.
+pub(super) fn look_at_news(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: &dyn Fn() -> Deadline,
+) -> Result<LookReport, RemoteError> {
+    look_with(bucket, notes, deadline, LookOptions { skips: true, ..LookOptions::default() })
 }
 
 /// Runs a look on behalf of readers. Fails with [`RemoteError::NoRoom`] if new segments exceed the
 /// limits of downloads. Pushes ignore these limits. `listed` has the segments in the bucket if the
-/// caller has already listed them.
+/// caller has already listed them. If `skips` is true, known names may be skipped, as in
+/// [`look_at_news`].
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
-    deadline: Deadline,
-    listed: Option<Vec<Listed>>,
+    deadline: &dyn Fn() -> Deadline,
+    (listed, skips): (Option<Vec<Listed>>, bool),
 ) -> Result<LookReport, RemoteError> {
-    look_with(bucket, notes, deadline, (listed, true))
+    let options = LookOptions { listed, skips, is_limited: true };
+    look_with(bucket, notes, deadline, options)
+}
+
+#[derive(Default)]
+struct LookOptions {
+    listed: Option<Vec<Listed>>,
+    skips: bool,
+    is_limited: bool,
 }
 
 fn look_with(
     bucket: &dyn Objects,
     notes: &Notes,
-    deadline: Deadline,
-    (listed, is_limited): (Option<Vec<Listed>>, bool),
+    deadline: &dyn Fn() -> Deadline,
+    options: LookOptions,
 ) -> Result<LookReport, RemoteError> {
     let progress = notes.progress()?;
     let mut looking = LookRun {
@@ -103,8 +131,9 @@ fn look_with(
         progress,
         latest: Stamp::default(),
         here: BTreeSet::new(),
-        listed,
-        is_limited,
+        covered: BTreeSet::new(),
+        skipped: Vec::new(),
+        options,
         doubted: BTreeSet::new(),
         again: Vec::new(),
         removed: Removed::default(),
@@ -123,12 +152,13 @@ fn look_with(
 struct LookRun<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
-    deadline: Deadline,
+    deadline: &'a dyn Fn() -> Deadline,
     progress: WriterProgress,
     latest: Stamp,
     here: BTreeSet<SegmentId>,
-    listed: Option<Vec<Listed>>,
-    is_limited: bool,
+    covered: BTreeSet<SegmentId>,
+    skipped: Vec<NameRange>,
+    options: LookOptions,
     /// Segments that arrived damaged once. A response may be truncated or changed in transit, so
     /// they are fetched a second time.
     doubted: BTreeSet<SegmentId>,
@@ -141,18 +171,28 @@ struct LookRun<'a> {
 struct WantedSegment {
     id: SegmentId,
     size: u64,
+    modified_ms: u64,
 }
 
 impl LookRun<'_> {
     fn fetch_all(&mut self) -> Result<(), RemoteError> {
         for _ in 0..LISTS {
-            let wanted = self.list()?;
-            let mut all_came = true;
-            for batch in batches(&wanted) {
-                all_came &= self.fetch(batch)?;
+            let mut wanted = self.list()?;
+            let (mut all_came, mut most) = (true, BATCH);
+            if wanted.len() > BATCH {
+                most = FIRST_BATCH;
             }
-            for batch in batches(&mem::take(&mut self.again)) {
-                all_came &= self.fetch(batch)?;
+            while !wanted.is_empty() {
+                let rest = wanted.split_off(batch_of(&wanted, most));
+                all_came &= self.fetch(&wanted)?;
+                (wanted, most) = (rest, BATCH);
+                wanted.retain(|each| !self.covered.contains(&each.id));
+            }
+            let mut again = mem::take(&mut self.again);
+            while !again.is_empty() {
+                let rest = again.split_off(batch_of(&again, BATCH));
+                all_came &= self.fetch(&again)?;
+                again = rest;
             }
             if all_came {
                 break;
@@ -161,32 +201,64 @@ impl LookRun<'_> {
         Ok(())
     }
 
+    /// Lists the bucket. Returns the new segments, the latest first.
     fn list(&mut self) -> Result<Vec<WantedSegment>, RemoteError> {
         self.here = self.notes.segments()?.into_iter().collect();
+        self.covered = self.notes.covered()?.ids().collect();
         let prefix = log_prefix(self.notes.conversation());
-        self.looked.segments = match self.listed.take() {
+        let known = if self.options.skips { self.known_names() } else { Vec::new() };
+        self.skipped = Vec::new();
+        self.looked.segments = match self.options.listed.take() {
             Some(listed) => listed,
-            None => self.bucket.list(&prefix, self.deadline)?,
+            None => loop {
+                let since = Moment::now();
+                let NewNames { listed, skipped } =
+                    self.bucket.list_new(&prefix, &known, (self.deadline)())?;
+                // A host that was suspended between two pages may have missed a merge and the
+                // segments that it covers.
+                if Moment::now().since(&since) < LOOK_AGE {
+                    self.skipped = skipped;
+                    break listed;
+                }
+            },
         };
-        let mut known = self.here.clone();
+        let mut known: BTreeSet<_> = self.here.union(&self.covered).copied().collect();
         known.extend(self.notes.refused()?);
-        known.extend(self.notes.covered()?.ids());
-        let listed = self.looked.segments.iter();
-        let all = listed.filter_map(|each| Some((segment_of(&each.name)?, each.size)));
-        let new = all.filter(|(id, _)| !known.contains(id));
-        let (wanted, huge): (Vec<_>, Vec<_>) = new.partition(|(_, size)| *size <= SEGMENT_BYTES);
-        for (id, _) in huge {
+        let wanted = self.looked.segments.iter().filter_map(|each| {
+            let (size, modified_ms) = (each.size, each.modified_ms);
+            Some(WantedSegment { id: segment_of(&each.name)?, size, modified_ms })
+        });
+        let new = wanted.filter(|wanted| !known.contains(&wanted.id));
+        let (mut wanted, huge): (Vec<_>, Vec<_>) =
+            new.partition(|wanted| wanted.size <= SEGMENT_BYTES);
+        for WantedSegment { id, .. } in huge {
             let too_large = FormatError::TooLarge { what: "a segment", most: SEGMENT_BYTES };
             self.refuse(id, RemoteError::of(id)(too_large))?;
         }
-        Ok(wanted.into_iter().map(|(id, size)| WantedSegment { id, size }).collect())
+        wanted.sort_unstable_by_key(|each| Reverse((each.modified_ms, each.id)));
+        Ok(wanted)
+    }
+
+    /// Returns, for each writer, the names of its first segments up to the first one that is
+    /// neither here nor covered.
+    fn known_names(&self) -> Vec<NameRange> {
+        let mut ranges: Vec<(SegmentId, SegmentId)> = Vec::new();
+        for id in self.here.union(&self.covered).copied() {
+            match ranges.last_mut() {
+                Some((_, last)) if last.next() == id => *last = id,
+                _ if id.number == 1 => ranges.push((id, id)),
+                _ => {}
+            }
+        }
+        let names = ranges.into_iter().map(|(first, last)| [first, last].map(segment_name));
+        names.map(|[first, last]| NameRange { first, last }).collect()
     }
 
     /// Fetches a batch of segments. Returns false if one of them is gone because it was merged.
     fn fetch(&mut self, batch: &[WantedSegment]) -> Result<bool, RemoteError> {
         let first = |each: &WantedSegment| (each.size > WHOLE).then_some(0..FIRST);
         let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
-        let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
+        let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), (self.deadline)());
         let mut batch_outcome = BatchOutcome { all_came: true, failure: None, rest: Vec::new() };
         let mut whole = Vec::new();
         for (each, bytes) in batch.iter().zip(got) {
@@ -211,14 +283,15 @@ impl LookRun<'_> {
         batch_outcome: &mut BatchOutcome,
     ) -> Result<(), RemoteError> {
         let wanted = parts.iter().map(|(id, _, range)| (self.key(*id), Some(range.clone())));
-        let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
+        let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), (self.deadline)());
         let mut came = Vec::with_capacity(parts.len());
         for ((id, first, range), rest) in parts.into_iter().zip(got) {
             let Some(rest) = batch_outcome.came(rest) else { continue };
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
             drop((first, rest));
-            came.push((WantedSegment { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
+            let (size, modified_ms) = (range.end.max(WHOLE + 1), 0);
+            came.push((WantedSegment { id, size, modified_ms }, whole.freeze()));
         }
         self.keep(came)
     }
@@ -242,13 +315,14 @@ impl LookRun<'_> {
                 }
             }
         }
-        if self.is_limited {
+        if self.options.is_limited {
             self.notes.check_room(&kept)?;
         }
         self.notes.keep_segments(&kept)?;
         for piece in pieces {
             self.latest = self.latest.max(piece.latest());
             self.removed.extend(&piece.removed);
+            self.covered.extend(piece.covers.keys());
             self.looked.new.push(piece.id);
             self.looked.read.keep(piece);
         }
@@ -267,7 +341,8 @@ impl LookRun<'_> {
 
     fn compare(&mut self) -> Result<(), RemoteError> {
         let listed = self.looked.segments.iter().filter_map(|each| segment_of(&each.name));
-        let listed: BTreeSet<SegmentId> = listed.collect();
+        let skipped = self.here.iter().copied().filter(|id| self.is_skipped(*id));
+        let listed: BTreeSet<SegmentId> = listed.chain(skipped).collect();
         let covered = self.notes.covered()?;
         let refused = self.notes.refused()?;
         for id in refused.iter().filter(|id| !listed.contains(id)) {
@@ -313,6 +388,11 @@ impl LookRun<'_> {
         let living: BTreeSet<ObjectName> = living.collect();
         objects.retain(|object| !living.contains(object));
         self.notes.forget_objects(&objects)
+    }
+
+    fn is_skipped(&self, id: SegmentId) -> bool {
+        let name = segment_name(id);
+        self.skipped.iter().any(|range| range.first <= name && name <= range.last)
     }
 
     fn says_nothing(&self, id: SegmentId) -> bool {
@@ -429,20 +509,15 @@ fn taken_at_once(
     taken
 }
 
-fn batches(wanted: &[WantedSegment]) -> Vec<&[WantedSegment]> {
-    let mut batches = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
-    for (at, each) in wanted.iter().enumerate() {
-        if bytes >= AT_ONCE {
-            batches.push(&wanted[start..at]);
-            (start, bytes) = (at, 0);
-        }
+/// Returns the number of segments at the start of `wanted` that are fetched together.
+fn batch_of(wanted: &[WantedSegment], most: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |each: &&WantedSegment| {
+        let has_room = bytes < AT_ONCE;
         bytes += each.size.min(WHOLE);
-    }
-    if start < wanted.len() {
-        batches.push(&wanted[start..]);
-    }
-    batches
+        has_room
+    };
+    wanted.iter().take(most).take_while(fits).count()
 }
 
 impl LookReport {

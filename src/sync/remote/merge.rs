@@ -1,18 +1,17 @@
-//! Merges of segments, and the deletion of segments that a merge covers.
+//! Merges of segments, and the choice of the segments to delete because a merge covers them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bucket::{
-    BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
-    PutParts, RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
+    FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine, PutParts,
+    RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
 };
-use crate::remote::pieces::pieces;
-use crate::remote::push::MOST_REMOVED;
+use crate::remote::push::{LOOK_AGE, MOST_REMOVED};
 use crate::remote::tidy::WEEK;
 use crate::remote::{
-    Intent, LookReport, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
+    Intent, LookReport, Piece, Pieces, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
 };
-use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
+use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, WriterId, merge};
 
 /// Minimum number of small segments for a merge. Fewer are merged only if they contain bytes that
 /// were removed at least a week ago.
@@ -27,11 +26,10 @@ const MOST_BYTES: u64 = 32 << 20;
 /// renames have made paths longer.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
-const DAY: u64 = 24 * 60 * 60 * 1000;
+const HOUR: u64 = 60 * 60 * 1000;
+const DAY: u64 = 24 * HOUR;
 /// Number of names in a page of a list.
 const PAGE: usize = 1000;
-
-pub(crate) type SweptSegment = (SegmentId, Result<(), BucketError>);
 
 type SegmentList = BTreeMap<SegmentId, Listed>;
 
@@ -60,20 +58,19 @@ impl SegmentSize {
 impl Push<'_> {
     /// Merges segments if there are many, or if segments contain bytes that were removed at least a
     /// week ago. Merges as many as fit into one segment. The caller must run a look first. Does
-    /// nothing while a segment is being sent or is unreadable. Without `now`, the time of the object
-    /// store, the time of the latest segment counts, and merges of removed bytes are delayed.
+    /// nothing while a segment is being sent or is unreadable. `found` are the parsed segments after
+    /// the look, and `stale` are the segments with such bytes: see [`stale()`].
     pub(crate) fn merge(
         &self,
-        looked: &LookReport,
-        now: Option<u64>,
+        (looked, found): (&LookReport, &Pieces),
+        stale: BTreeSet<SegmentId>,
         session: &mut Session,
     ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
-        let found = pieces(self.notes)?;
         if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
             return Ok(pushed);
         }
-        let part = self.part(&found.pieces, &log(looked), now)?;
+        let part = self.to_merge((looked, found), stale)?;
         if part.is_empty() {
             return Ok(pushed);
         }
@@ -86,17 +83,12 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    pub(crate) fn to_merge(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        self.part(&pieces(self.notes)?.pieces, &log(looked), None)
-    }
-
-    fn part(
+    pub(crate) fn to_merge(
         &self,
-        pieces: &[Piece],
-        log: &SegmentList,
-        now: Option<u64>,
+        (looked, found): (&LookReport, &Pieces),
+        stale: BTreeSet<SegmentId>,
     ) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        let stale = stale(pieces, log, now);
+        let (pieces, log) = (&found.pieces, log(looked));
         if stale.is_empty() && pieces.len() < MANY {
             return Ok(stale);
         }
@@ -109,23 +101,39 @@ impl Push<'_> {
         Ok(fitting(stale, &sizes))
     }
 
-    /// Returns the segments with bytes that were removed at least a week ago.
-    pub(crate) fn stale(
-        &self,
-        looked: &LookReport,
-        now: Option<u64>,
-    ) -> Result<BTreeSet<SegmentId>, RemoteError> {
-        Ok(stale(&pieces(self.notes)?.pieces, &log(looked), now))
-    }
-
+    /// Returns the segments to delete: segments that have been covered for long enough, covered ones
+    /// of `stale`, and the last segment if it has been empty for a week. `now` is the time of the
+    /// object store in milliseconds: see `store_now`.
+    ///
+    /// A covered segment stays for an hour after its merge if all hosts that published something in
+    /// the day before have published something since, and otherwise for a day. Each host looks
+    /// [`LOOK_AGE`] before it publishes, at most, so these hosts know the merge then, and send
+    /// nothing under the names of deleted segments. The delay also protects hosts that list the
+    /// bucket in pages, since a list that takes longer than [`LOOK_AGE`] is repeated. Without it, a
+    /// list could miss both a merge and the segments that it covers. Stale segments are not kept if
+    /// a list has one page.
     pub(crate) fn to_sweep(
         &self,
         looked: &LookReport,
-        now: u64,
-        stale: &BTreeSet<SegmentId>,
+        pieces: &[Piece],
+        (now, stale): (u64, &BTreeSet<SegmentId>),
     ) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
-        let useless = useless(&log, &pieces(self.notes)?.pieces, now, stale);
+        let mut useless = BTreeSet::new();
+        // A merge that another one covers counts, too. Otherwise frequent merges would keep all.
+        for (merge, covers) in self.notes.covers()? {
+            let Some(listed) = log.get(&merge) else { continue };
+            let rests = has_rested((merge, listed.modified_ms), &log, now);
+            let is_stale = |id: &SegmentId| log.len() < PAGE && stale.contains(id);
+            useless.extend(covers.into_keys().filter(|id| rests || is_stale(id)));
+        }
+        if let [piece] = pieces
+            && piece.says_nothing()
+            && log.len() == 1
+            && log.values().all(|listed| now.saturating_sub(listed.modified_ms) >= WEEK)
+        {
+            useless.insert(piece.id);
+        }
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
@@ -137,8 +145,7 @@ impl Push<'_> {
         session: &mut Session,
         pushed: &mut Pushed,
     ) -> Result<bool, RemoteError> {
-        let agreement = self.notes.agreement()?;
-        let Some(segment) = self.next_id(&agreement)? else {
+        let Some(segment) = self.next_id(&self.notes.progress()?)? else {
             self.renew_writer(session, pushed)?;
             return Ok(false);
         };
@@ -206,27 +213,6 @@ impl Push<'_> {
         self.notes.keep_segment(id, &bytes)?;
         self.notes.open_segment(id)
     }
-
-    /// Deletes segments that were covered at least a day ago, and covered ones of `stale`. Also
-    /// deletes the last segment if it has been empty for a week. `now` is the time of the object
-    /// store in milliseconds: see `store_now`. Returns each deleted segment with its outcome.
-    ///
-    /// The delay protects other hosts that list the bucket in pages. Without it, a list could miss
-    /// both a merge and the segments that it covers. Stale segments are not kept for that day where
-    /// a list has one page.
-    pub(crate) fn sweep(
-        &self,
-        looked: &LookReport,
-        now: u64,
-        stale: &BTreeSet<SegmentId>,
-    ) -> Result<Vec<SweptSegment>, RemoteError> {
-        let (log, found) = (log(looked), pieces(self.notes)?);
-        let useless = useless(&log, &found.pieces, now, stale);
-        let conversation = self.notes.conversation();
-        let keys = useless.iter().map(|id| segment_key(conversation, *id)).collect();
-        let outcomes = self.bucket.delete(keys, (self.deadline)()).into_iter();
-        Ok(useless.into_iter().zip(outcomes).map(|(id, (_, outcome))| (id, outcome)).collect())
-    }
 }
 
 fn log(looked: &LookReport) -> SegmentList {
@@ -264,10 +250,15 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     origins.chain(segments).collect()
 }
 
-/// Returns the segments with bytes that were removed at least a week ago. Without `now`, uses the
-/// time of the latest segment as the current time. If that time is too early, the merge is only
-/// delayed.
-fn stale(pieces: &[Piece], log: &SegmentList, now: Option<u64>) -> BTreeSet<SegmentId> {
+/// Returns the segments with bytes that were removed at least a week ago at `now`, by the clock of
+/// the object store. Without `now`, uses the time of the latest segment. If that time is too early,
+/// the merge is only delayed.
+pub(super) fn stale(
+    pieces: &[Piece],
+    looked: &LookReport,
+    now: Option<u64>,
+) -> BTreeSet<SegmentId> {
+    let log = log(looked);
     let latest = log.values().map(|listed| listed.modified_ms).max();
     let now = now.or(latest).unwrap_or_default();
     let age = |listed: &Listed| now.saturating_sub(listed.modified_ms);
@@ -280,30 +271,19 @@ fn stale(pieces: &[Piece], log: &SegmentList, now: Option<u64>) -> BTreeSet<Segm
     stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
 }
 
-fn useless(
-    log: &SegmentList,
-    pieces: &[Piece],
-    now: u64,
-    stale: &BTreeSet<SegmentId>,
-) -> BTreeSet<SegmentId> {
-    let rests = |id: &SegmentId, time| {
-        log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
-    };
-    let merges = pieces.iter().filter(|piece| log.contains_key(&piece.id));
-    let covered = merges.flat_map(|piece| {
-        let rests = rests(&piece.id, DAY);
-        let goes = move |id: &&SegmentId| rests || log.len() < PAGE && stale.contains(id);
-        piece.covers.keys().filter(goes)
-    });
-    let mut useless: BTreeSet<_> = covered.filter(|id| log.contains_key(id)).copied().collect();
-    if let [piece] = pieces
-        && piece.says_nothing()
-        && log.len() == 1
-        && rests(&piece.id, WEEK)
-    {
-        useless.insert(piece.id);
+/// Returns true if the segments that a merge covers can be deleted. `at` is the time of the merge.
+fn has_rested((merge, at): (SegmentId, u64), log: &SegmentList, now: u64) -> bool {
+    let age = now.saturating_sub(at);
+    let mut latest: BTreeMap<WriterId, u64> = BTreeMap::new();
+    for (id, listed) in log {
+        let latest = latest.entry(id.writer).or_default();
+        *latest = listed.modified_ms.max(*latest);
     }
-    useless
+    let has_passed = |(writer, latest): (WriterId, u64)| {
+        let look = at + LOOK_AGE.as_millis() as u64;
+        writer == merge.writer || latest >= look || now.saturating_sub(latest) >= DAY
+    };
+    age >= DAY || age >= HOUR && latest.into_iter().all(has_passed)
 }
 
 struct CopiedLine<'a> {

@@ -7,7 +7,7 @@
 //! log/<segment>.tar.zst   local segments; large ones end after their records
 //! log/<segment>.refused   reason why a segment was refused
 //! purging.json            unfinished purge
-//! untidy.json             when this host removed something, and when it tidied
+//! untidy.json             when this host removed or merged something, and when it tidied
 //! looked                  empty; its modification time is the time of the last look
 //! settled                 fingerprint of bucket and conversation at the last look without changes
 //! over                    empty; present if the conversation was empty at the last look
@@ -43,7 +43,7 @@ use ctxfs_core::model::Component;
 use ctxfs_store::{FileMark, Time};
 
 pub use agreement::Agreement;
-pub(crate) use agreement::{AgreementCache, WriterProgress};
+pub(crate) use agreement::{AgreementCache, WriterProgress, append_sent};
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
@@ -171,7 +171,7 @@ impl Notes {
         kept.map_err(self.dir.failed("write", OVER))
     }
 
-    /// Returns what this host removed lately. A file that cannot be understood counts as none.
+    /// Returns what this host removed or merged lately. A file that cannot be understood counts as none.
     pub(super) fn untidy(&self) -> Result<Option<Untidy>, RemoteError> {
         let text = self.dir.read(UNTIDY, MOST_UNTIDY)?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
@@ -240,12 +240,21 @@ impl Notes {
 const PURGING: &str = "purging.json";
 const MOST_PURGING: u64 = 64 << 20;
 
-/// The times at which this host last removed something from a conversation, and last tidied it. At
-/// the first removal, nothing is to be tidied yet.
+/// The times at which this host last removed something from a conversation, last merged segments of
+/// it, and last tidied it. At the first removal, nothing is to be tidied yet.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Untidy {
-    pub(super) removed: Moment,
+    #[serde(default)]
+    pub(super) removed: Option<Moment>,
+    #[serde(default)]
+    pub(super) merged: Option<Moment>,
     pub(super) tidied: Moment,
+}
+
+impl Untidy {
+    pub(super) fn new(tidied: Moment) -> Self {
+        Self { removed: None, merged: None, tidied }
+    }
 }
 
 /// Artifacts and messages that an unfinished purge removes. The list is saved before the purge
@@ -340,23 +349,24 @@ impl Notes {
     ///
     /// The heads are cached, because each push of a segment calls this.
     pub(crate) fn covered(&self) -> Result<Covered, RemoteError> {
+        Ok(self.covers()?.values().collect())
+    }
+
+    /// Returns the segments that each local segment covers. An unreadable segment covers nothing.
+    pub(crate) fn covers(&self) -> Result<BTreeMap<SegmentId, Covers>, RemoteError> {
         let here = self.segments()?;
         let mut known = self.covers.lock();
         known.retain(|id, _| here.binary_search(id).is_ok());
         for id in here {
             if let Entry::Vacant(place) = known.entry(id) {
-                place.insert(self.covers_of(id)?);
+                place.insert(match self.head(id) {
+                    Ok(head) => head.covers,
+                    Err(RemoteError::Segment { .. }) => Covers::new(),
+                    Err(error) => return Err(error),
+                });
             }
         }
-        Ok(known.values().collect())
-    }
-
-    pub(crate) fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
-        match self.head(id) {
-            Ok(head) => Ok(head.covers),
-            Err(RemoteError::Segment { .. }) => Ok(Covers::new()),
-            Err(error) => Err(error),
-        }
+        Ok(known.clone())
     }
 
     pub(crate) fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {

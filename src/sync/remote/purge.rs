@@ -15,7 +15,7 @@ use crate::remote::files::{compare_and_save, key_of, mark_of, version_of};
 use crate::remote::notes::Purging;
 use crate::remote::pieces::{piece, pieces};
 use crate::remote::source::{is_log_rewritten, locate_log, log_start, seen_messages};
-use crate::remote::tidy::{UNNAMED, collect_older, collect_staged};
+use crate::remote::tidy::{UNNAMED, collect, collect_staged};
 use crate::remote::{
     Collected, Downloads, LookReport, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session,
     Stored, StoredMessage, StoredSegment, Synchronizer, look,
@@ -140,7 +140,7 @@ impl Synchronizer<'_> {
 
     /// Runs a look. Fails if a segment is unreadable, because it may contain bytes to purge.
     fn look_at_readable(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
-        let looked = look(self.bucket, notes, (self.deadline)())?;
+        let looked = look(self.bucket, notes, self.deadline)?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
         let blind = if is_readable { None } else { looked.incomplete_log(notes, &[])? };
         blind.map_or(Ok(looked), Err)
@@ -220,22 +220,23 @@ impl Synchronizer<'_> {
     /// its record may be gone already.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut PurgeReport) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
-        let now = match self.store_now(id) {
-            Err(RemoteError::Clocks { .. }) => None,
-            now => Some(now?),
-        };
-        if let Some(now) = now {
-            let when = (now, UNNAMED, false);
-            purged.deletions.extend(collect_staged(self.bucket, id, when, deadline)?);
-        }
-        if self.unnamed(notes)? == 0 {
+        let staged = collect_staged(self.bucket, id, (u64::MAX, 0, true), deadline)?;
+        purged.unnamed = self.unnamed(notes)?;
+        if staged.is_empty() && purged.unnamed == 0 {
             return Ok(());
         }
-        if now.is_some() {
-            match collect_older(self.bucket, notes, (now, UNNAMED), (self.deadline)()) {
-                Err(RemoteError::Blind { .. } | RemoteError::NoLog { .. }) => {}
-                collected => purged.deletions.extend(collected?),
-            }
+        let now = match self.store_now(id) {
+            Err(RemoteError::Clocks { .. }) => return Ok(()),
+            now => now?,
+        };
+        let when = (now, UNNAMED, false);
+        purged.deletions.extend(collect_staged(self.bucket, id, when, deadline)?);
+        if purged.unnamed == 0 {
+            return Ok(());
+        }
+        match collect(self.bucket, notes, (now, UNNAMED), self.deadline) {
+            Err(RemoteError::Blind { .. } | RemoteError::NoLog { .. }) => {}
+            collected => purged.deletions.extend(collected?),
         }
         purged.unnamed = self.unnamed(notes)?;
         Ok(())

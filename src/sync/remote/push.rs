@@ -14,20 +14,21 @@ use std::fs::File;
 use std::io::Read;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::bucket::{
     BucketError, Created, Deadline, ObjectName, ObjectPlace, PackedObject, Place, PutLine,
     SMALL_BYTES, SegmentHead, blocks_key, object_key, segment_key,
 };
-use crate::remote::look::look;
-use crate::remote::notes::Untidy;
+use crate::remote::look::{look, look_at_news};
+use crate::remote::notes::{Untidy, WriterProgress, append_sent};
 use crate::remote::push::batch::{
     Batch, DAY, NewMessages, PartsPlan, ReadyBytes, ReadyFile, Upload, check_move, checked,
     planned, recorded, small, too_long, unread,
 };
-use crate::remote::source::{OpenedFile, OwnLine, PushSource};
+use crate::remote::source::{OpenedFile, OwnLine, PushSource, after_published};
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
-use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
+use crate::replica::{Base, Changes, Clock, LocalPut, Origin, SegmentId, Stamp};
 
 pub use batch::LeftOut;
 pub(crate) use batch::Session;
@@ -43,6 +44,8 @@ const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
 const SLOWEST: u64 = 1 << 20;
+/// Maximum age of the last look when a segment is sent, and maximum duration of a list.
+pub(super) const LOOK_AGE: Duration = Duration::from_mins(30);
 
 /// A push of one conversation. `ends` is true if the conversation was removed on this host; the
 /// pushed removals then state this.
@@ -89,21 +92,22 @@ impl Push<'_> {
         }
         // A crash may have left an incomplete intent.
         self.notes.drop_intent()?;
+        self.pass_over_published()?;
         let taken = self.taken(changes, &mut pushed)?;
         self.publish(&taken, session, &mut pushed)?;
         Ok(pushed)
     }
 
-    /// Runs a look if the last one is at least a day old. A host that was restored from a backup,
-    /// even with its memory, does not know the segments that it sent after the backup, and would
-    /// reuse their names. Segments stay in the bucket for at least a day after a look, even if they
-    /// are merged. During that day, the bucket refuses another segment with the same name.
+    /// Runs a look if the last one is at least [`LOOK_AGE`] old. A host that was restored from a
+    /// backup, even with its memory, does not know the segments that it sent after the backup, and
+    /// would reuse their names. Segments stay in the bucket for longer than that after a look, even
+    /// if they are merged. During that time, the bucket refuses another segment with the same name.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
-        if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
+        if session.looked.as_ref().is_some_and(|looked| now.since(looked) < LOOK_AGE) {
             return Ok(());
         }
-        if look(self.bucket, self.notes, (self.deadline)())?.is_copied {
+        if look_at_news(self.bucket, self.notes, self.deadline)?.is_copied {
             self.renew_writer(session, pushed)?;
         }
         session.looked = Some(now);
@@ -119,6 +123,17 @@ impl Push<'_> {
         session.uploads.clear();
         pushed.is_new_writer = true;
         Ok(())
+    }
+
+    /// Moves the position in the message log behind the lines that the bucket has already, if this
+    /// host has a writer id that is new in the conversation. See [`after_published`].
+    fn pass_over_published(&self) -> Result<(), RemoteError> {
+        if self.notes.progress()?.writer == Some(self.home.writer()?) {
+            return Ok(());
+        }
+        let before = self.notes.agreement()?;
+        let messages = after_published(self.source, self.notes, &before)?;
+        self.notes.save(&before, &Agreement { messages, ..before.clone() })
     }
 
     /// Publishes all complete changes in as many segments as needed. Removals and moves come first.
@@ -160,11 +175,11 @@ impl Push<'_> {
 
     fn messages(&self, pushed: &mut Pushed) -> Result<Option<NewMessages>, RemoteError> {
         loop {
-            let before = self.notes.agreement()?;
-            let (lines, at) = self.source.message_lines(&before.messages)?;
+            let (lines, at) = self.source.message_lines(&self.notes.progress()?.messages)?;
             if lines.is_empty() {
                 return Ok(None);
             }
+            let before = self.notes.agreement()?;
             let mut after = before.clone();
             let texts = texts_of(lines, &mut after.unshared, pushed);
             if !texts.is_empty() || at == before.messages {
@@ -183,7 +198,7 @@ fn texts_of(
     pushed: &mut Pushed,
 ) -> Vec<String> {
     let mut texts = Vec::with_capacity(lines.len());
-    for OwnLine { offset, length: bytes, text } in lines {
+    for OwnLine { offset, length: bytes, text, .. } in lines {
         match text.map_or_else(|| Err(too_long()), message_text) {
             Ok(text) => texts.push(text),
             Err(why) => {
@@ -239,12 +254,13 @@ impl Push<'_> {
         session: &mut Session,
         pushed: &mut Pushed,
     ) -> Result<bool, RemoteError> {
-        let agreement = self.notes.agreement()?;
-        let Some(id) = self.next_id(&agreement)? else {
+        let progress = self.notes.progress()?;
+        let Some(id) = self.next_id(&progress)? else {
             self.renew_writer(session, pushed)?;
             return Ok(false);
         };
-        let mut clock = agreement.clock;
+        let mut clock = Clock::default();
+        clock.see(progress.stamp);
         let now = (self.now)();
         let made = batch.make(id, &mut clock, now.micros()).map_err(RemoteError::of(id))?;
         let intent = Intent {
@@ -256,8 +272,9 @@ impl Push<'_> {
             digest: blake3::hash(&made.bytes).to_hex().to_string(),
         };
         if !made.publication.segment.removed.is_empty() {
-            let tidied = self.notes.untidy()?.map_or_else(|| now.clone(), |it| it.tidied);
-            self.notes.keep_untidy(Some(&Untidy { removed: now.clone(), tidied }))?;
+            let removed = Some(now.clone());
+            let untidy = self.notes.untidy()?.unwrap_or_else(|| Untidy::new(now.clone()));
+            self.notes.keep_untidy(Some(&Untidy { removed, ..untidy }))?;
         }
         self.notes.keep_intent(&intent, &made.bytes)?;
         // An object may belong to one record only.
@@ -269,9 +286,12 @@ impl Push<'_> {
     /// needs one in two cases. If a segment with this name or a later one exists, the host is a
     /// restored backup. If the previous segment is unknown, the conversation ended and its last
     /// segment was deleted; other hosts would then see a gap.
-    pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
+    pub(crate) fn next_id(
+        &self,
+        progress: &WriterProgress,
+    ) -> Result<Option<SegmentId>, RemoteError> {
         let writer = self.home.writer()?;
-        let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
+        let number = if progress.writer == Some(writer) { progress.next } else { 1 };
         let is_later = |id: &SegmentId| id.writer == writer && id.number >= number;
         let (here, covered) = (self.notes.segments()?, self.notes.covered()?);
         let is_known = here.iter().any(is_later) || covered.ids().any(|id| is_later(&id));
@@ -291,6 +311,8 @@ impl Push<'_> {
         let outcome = if self.is_accepted(intent)? {
             SendOutcome::Sent
         } else {
+            // Uploads may have taken long.
+            self.look_first(session, pushed)?;
             self.outcome(intent, bytes)?
         };
         match outcome {
@@ -304,6 +326,8 @@ impl Push<'_> {
                     self.renew_writer(session, pushed)?;
                 }
                 session.uploads.clear();
+                // What the other one has sent must be known before this host sends more.
+                session.looked = None;
                 self.notes.drop_intent()?;
                 Ok(false)
             }
@@ -316,7 +340,7 @@ impl Push<'_> {
     }
 
     fn is_accepted(&self, intent: &Intent) -> Result<bool, RemoteError> {
-        let Agreement { writer, next, .. } = self.notes.agreement()?;
+        let WriterProgress { writer, next, .. } = self.notes.progress()?;
         Ok(writer == Some(intent.segment.writer) && intent.segment.number < next)
     }
 
@@ -341,7 +365,7 @@ impl Push<'_> {
             Err(RemoteError::Bucket(error)) if error.is_absent() => {}
             outcome => return outcome,
         }
-        look(self.bucket, self.notes, (self.deadline)())?;
+        look(self.bucket, self.notes, self.deadline)?;
         Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(SendOutcome::Old))
     }
 
@@ -375,8 +399,10 @@ impl Push<'_> {
     fn accept(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         if !self.is_accepted(intent)? {
             self.notes.keep_segment(intent.segment, bytes)?;
-            let before = self.notes.agreement()?;
-            self.notes.save(&before, &agreed(&before, intent))?;
+            if !append_sent(self.notes, intent)? {
+                let before = self.notes.agreement()?;
+                self.notes.save(&before, &agreed(&before, intent))?;
+            }
         }
         self.notes.drop_intent()
     }

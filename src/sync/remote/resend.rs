@@ -46,7 +46,7 @@ impl Synchronizer<'_> {
         let notes = self.home.conversation(conversation.id())?;
         // A list in pages may miss both a merge and the segments that it covers. It is unlikely to
         // miss them twice, so look again.
-        let lost = look(self.bucket, &notes, (self.deadline)())?.lost;
+        let lost = look(self.bucket, &notes, self.deadline)?.lost;
         let prefix = objects_prefix(conversation.id());
         let listed = self.bucket.list(&prefix, (self.deadline)())?;
         let there = listed.into_iter().map(|listed| format!("{prefix}{}", listed.name)).collect();

@@ -10,10 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
+use crate::bucket::Line;
 use crate::remote::files::{mark_of, shared_path};
 use crate::remote::notes::ShownMessages;
-use crate::remote::{LogPosition, Notes, RemoteError, pieces};
-use crate::replica::{FileKey, FileVersion, Origin, State, WriterId};
+use crate::remote::push::message_text;
+use crate::remote::{
+    Agreement, LogPosition, Notes, RemoteError, StoredMessage, StoredSegment, pieces,
+};
+use crate::replica::{FileKey, FileVersion, Origin, SegmentId, State, WriterId};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, ArtifactState, Content as _, Record, RelPath, text};
 use ctxfs_store::message::{LogLine, LogLines};
@@ -38,12 +42,13 @@ pub(crate) struct OpenedFile {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// A line of the local message log, without its newline.
+/// A line of the local message log, without its newline. `after` is the position after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnLine {
     pub offset: u64,
     pub length: u64,
     pub text: Option<Vec<u8>>,
+    pub after: LogPosition,
 }
 
 /// Files and messages of a conversation on this host. A source returns a file only if it still has
@@ -236,29 +241,30 @@ fn messages_of(log: Artifact, mut at: LogPosition) -> io::Result<(Vec<OwnLine>, 
     while let Some(line) = lines.next() {
         let line = line?;
         let chain = extend_chain(at.chain, &line)?;
-        let line = own_line(line, lines.reached())?;
+        let after = LogPosition { offset: lines.reached(), chain, ..at };
+        let line = own_line(line, after)?;
         let length = line.text.as_ref().map_or(0, |text| text.len() + AROUND);
         if bytes > 0 && bytes + length > MESSAGES_BYTES {
             return Ok((taken, at));
         }
         taken.push(line);
         bytes += length;
-        at = LogPosition { offset: lines.reached(), chain, ..at };
+        at = after;
     }
     Ok((taken, LogPosition { offset: lines.reached(), ..at }))
 }
 
-/// Returns the line whose newline ends at `end`. Leaves the text of a line unread if it is too long
+/// Returns the line whose newline ends at `after`. Leaves the text of a line unread if it is too long
 /// for a segment.
-fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
+fn own_line(line: LogLine, after: LogPosition) -> io::Result<OwnLine> {
     let length = line.len();
-    let offset = end.saturating_sub(length + 1);
+    let offset = after.offset.saturating_sub(length + 1);
     let text = match line {
         LogLine::Bytes(bytes) => Some(bytes),
         LogLine::Part(..) if length >= crate::bucket::LINE_BYTES as u64 => None,
         LogLine::Part(log, start, length) => Some(log.bytes(start, length as usize)?),
     };
-    Ok(OwnLine { offset, length, text })
+    Ok(OwnLine { offset, length, text, after })
 }
 
 fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
@@ -377,6 +383,73 @@ pub(super) fn seen_messages(
         Some(origin.segment.writer) == writer || segments.contains(&origin.segment)
     };
     Ok(state.messages.into_keys().map(|(_, origin)| origin).filter(was_seen).collect())
+}
+
+/// Messages that one writer published, in order. They are read from the local segments.
+struct PublishedRun {
+    messages: std::vec::IntoIter<StoredMessage>,
+    open: Option<StoredSegment>,
+}
+
+impl PublishedRun {
+    /// Returns the messages that this host may have published without knowing it: the messages of its
+    /// writer from the number `next` on or, if it knows of no writer, the messages of each writer.
+    fn all(notes: &Notes, before: &Agreement) -> Result<Vec<Self>, RemoteError> {
+        let mut runs: BTreeMap<WriterId, BTreeMap<Origin, StoredMessage>> = BTreeMap::new();
+        for (origin, (_, message)) in pieces(notes)?.pieces.into_iter().flat_map(|it| it.messages) {
+            let SegmentId { writer, number } = origin.segment;
+            if before.writer.is_none_or(|known| known == writer && number >= before.next) {
+                runs.entry(writer).or_default().insert(origin, message);
+            }
+        }
+        let messages = runs.into_values().map(|run| run.into_values().collect::<Vec<_>>());
+        Ok(messages.map(|run| Self { messages: run.into_iter(), open: None }).collect())
+    }
+
+    fn continues_with(&mut self, notes: &Notes, text: &str) -> Result<bool, RemoteError> {
+        let Some(StoredMessage { segment, line }) = self.messages.next() else { return Ok(false) };
+        let open = match self.open.take().filter(|open| open.id() == segment) {
+            Some(open) => open,
+            None => notes.open_segment(segment)?,
+        };
+        let line = self.open.insert(open).line(&line)?;
+        Ok(matches!(line, Line::Message(message) if message.text == text))
+    }
+}
+
+/// Returns the position after those unpublished lines of the local log that the bucket has already.
+/// A host that was restored from a backup, or has lost its state about the bucket, published them
+/// earlier and does not know it. They are at the start of its unpublished lines, in the same order.
+pub(super) fn after_published(
+    source: &dyn PushSource,
+    notes: &Notes,
+    before: &Agreement,
+) -> Result<LogPosition, RemoteError> {
+    let (mut known, mut at) = (before.messages, before.messages);
+    let mut runs = PublishedRun::all(notes, before)?;
+    while !runs.is_empty() {
+        let (lines, end) = source.message_lines(&at)?;
+        if lines.is_empty() {
+            break;
+        }
+        for line in lines {
+            // What cannot be shared was passed over.
+            let Some(Ok(text)) = line.text.map(message_text) else { continue };
+            let mut going = Vec::new();
+            for mut run in runs {
+                if run.continues_with(notes, &text)? {
+                    going.push(run);
+                }
+            }
+            runs = going;
+            if runs.is_empty() {
+                return Ok(known);
+            }
+            known = line.after;
+        }
+        at = end;
+    }
+    Ok(known)
 }
 
 #[cfg(test)]

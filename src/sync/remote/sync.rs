@@ -237,7 +237,12 @@ impl Synchronizer<'_> {
         downloads: Downloads,
     ) -> Result<PullReport, RemoteError> {
         let notes = self.notes_to_pull(conversation.id(), downloads)?;
-        let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
+        let looked = look_for_readers(
+            self.bucket,
+            &notes,
+            self.deadline,
+            (None, downloads == Downloads::OnRead),
+        )?;
         self.apply_look(conversation, &notes, (looked, None), downloads)
     }
 
@@ -255,7 +260,8 @@ impl Synchronizer<'_> {
             return Ok(None);
         }
         let notes = self.notes_to_pull(id, downloads)?;
-        let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
+        let listed = (Some(listed), downloads == Downloads::OnRead);
+        let mut looked = look_for_readers(self.bucket, &notes, self.deadline, listed)?;
         let merged = MergedState::of(&mut looked, &notes)?;
         // Unreadable segments may contain living content.
         let is_refused = !merged.refused.is_empty() || !looked.refused.is_empty();
@@ -406,6 +412,10 @@ fn settled(conversation: &Conversation, looked: &LookReport) -> Option<String> {
 /// A conversation without a manifest counts as gone. The exception is a conversation that has only
 /// messages in the agreement, and whose directory is at least as old as the published log.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
+    let messages = notes.progress()?.messages;
+    if locate_log(conversation, messages)? == Some(messages) {
+        return Ok(false);
+    }
     let before = notes.agreement()?;
     let after = match locate_log(conversation, before.messages)? {
         Some(messages) => Agreement { messages, ..before.clone() },

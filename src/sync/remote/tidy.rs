@@ -2,11 +2,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use crate::bucket::{
-    BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
+    BucketError, Deadline, Listed, ObjectName, StoreTime, log_prefix, object_key, object_of,
+    objects_prefix,
 };
+use crate::remote::merge::stale;
 use crate::remote::notes::Untidy;
 use crate::remote::{
-    LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
+    LookReport, Moment, NoSource, Notes, Objects, Pieces, Push, RemoteError, Session, Synchronizer,
+    look,
 };
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
@@ -21,6 +24,8 @@ const MANY: usize = 64;
 /// a week after the removal; the rest is a margin for days on which nothing could be done.
 const RESTLESS: Duration = Duration::from_hours(10 * 24);
 const DAY: Duration = Duration::from_hours(24);
+/// Time after a merge until the covered segments can be deleted, with a margin.
+const RESTED: Duration = Duration::from_mins(65);
 
 /// Actions of a garbage collection. `Look` is a dry run that only reports. `Merge` merges segments
 /// and deletes nothing. `Delete` also deletes unused segments and unused objects.
@@ -54,10 +59,11 @@ impl GarbageReport {
 }
 
 impl Synchronizer<'_> {
-    /// Like [`Self::tidy`], but does nothing and returns `None` unless there are `MANY` segments that
-    /// no merge covers, or this host has removed something here in the last [`RESTLESS`] days and
-    /// has not tidied for a day. If `is_first` is true, it counts as not tidied. Used after each
-    /// push. If segments are unreadable or missing, reports that in [`GarbageReport::blind`], not as
+    /// Like [`Self::tidy`], but does nothing and returns `None` unless one of these holds. There are
+    /// `MANY` segments that no merge covers. This host has removed something here in the last
+    /// [`RESTLESS`] days, and has not tidied for a day, or `is_first` is true. This host has merged
+    /// segments, has not deleted them yet, and has not tidied for [`RESTED`]. Used after each push,
+    /// and later while something is left to do. If segments are unreadable or missing, reports that in [`GarbageReport::blind`], not as
     /// an error.
     pub fn tidy_due(
         &self,
@@ -68,8 +74,11 @@ impl Synchronizer<'_> {
         let notes = self.home.conversation(id)?;
         let now = (self.now)();
         let untidy = notes.untidy()?;
-        let is_due =
-            untidy.as_ref().is_some_and(|untidy| is_first || now.since(&untidy.tidied) >= DAY);
+        let is_due = untidy.as_ref().is_some_and(|Untidy { removed, merged, tidied }| {
+            let rested = now.since(tidied);
+            let is_removed = removed.is_some() && (is_first || rested >= DAY);
+            is_removed || merged.is_some() && rested >= RESTED
+        });
         let covered = notes.covered()?;
         let living = notes.segments()?.into_iter().filter(|segment| !covered.contains(segment));
         if !is_due && living.count() < MANY {
@@ -83,17 +92,26 @@ impl Synchronizer<'_> {
             ) => GarbageReport { blind: Some(blind), ..GarbageReport::default() },
             tidied => tidied?,
         };
-        if let Some(Untidy { removed, .. }) = untidy {
-            let is_over = now.since(&removed) >= RESTLESS && tidied.blind.is_none();
-            let untidy = Untidy { removed, tidied: now };
-            notes.keep_untidy(Some(&untidy).filter(|_| !is_over))?;
+        let mut after = untidy.unwrap_or_else(|| Untidy::new(now.clone()));
+        let log = log_prefix(id);
+        let is_swept = tidied.deletions.iter().any(|each| each.key.starts_with(&log));
+        let is_old = |merged: &Moment| now.since(merged) >= DAY + 2 * RESTED;
+        if tidying == GcMode::Delete && !tidied.merges.is_empty() {
+            after.merged = Some(now.clone());
+        } else if is_swept || after.merged.as_ref().is_some_and(is_old) {
+            after.merged = None;
         }
+        let is_over = |removed: &Moment| now.since(removed) >= RESTLESS && tidied.blind.is_none();
+        after.removed = after.removed.filter(|removed| !is_over(removed));
+        after.tidied = now;
+        let is_left = after.removed.is_some() || after.merged.is_some();
+        notes.keep_untidy(Some(&after).filter(|_| is_left))?;
         Ok(Some(tidied))
     }
 
     /// Merges the segments of a conversation if there are many, or if segments contain bytes that
     /// were removed at least a week ago. With [`GcMode::Delete`], also deletes segments that have
-    /// been covered for a day or had such bytes, objects that are at least a week old and that no
+    /// been covered for long enough or had such bytes, objects that are at least a week old and that no
     /// living record names, and temporary files of writes that were interrupted at least a week
     /// ago. With [`GcMode::Look`], only reports what would be done.
     pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
@@ -124,10 +142,8 @@ impl Synchronizer<'_> {
         notes: &Notes,
         (now, stale): (Option<u64>, &BTreeSet<SegmentId>),
     ) -> Result<Vec<Collected>, RemoteError> {
-        let (looked, id) = (self.look(notes)?, notes.conversation());
-        let Some(latest) = looked.segments.iter().map(|listed| listed.modified_ms).max() else {
-            // This dry run fails if there are objects without a segment.
-            collect(self.bucket, notes, None, (self.deadline)())?;
+        let (survey, id) = (Survey::of(self.bucket, notes, self.deadline)?, notes.conversation());
+        let Some(latest) = survey.latest() else {
             let any = collect_staged(self.bucket, id, (u64::MAX, 0, true), (self.deadline)())?;
             if any.is_empty() {
                 return Ok(Vec::new());
@@ -136,54 +152,47 @@ impl Synchronizer<'_> {
             return collect_staged(self.bucket, id, (now, WEEK, false), (self.deadline)());
         };
         let now = now.map_or_else(|| self.store_now(id), Ok)?;
-        agree(id, latest.saturating_sub(now))?;
-        let mut deletions = collect(self.bucket, notes, Some(now), (self.deadline)())?;
+        let objects = survey.objects.iter().map(|listed| listed.modified_ms);
+        agree(id, objects.chain([latest]).max().unwrap_or_default().saturating_sub(now))?;
+        let useless = push.to_sweep(&survey.looked, &survey.found.pieces, (now, stale))?;
+        let unused = survey.unused((now, WEEK));
+        let (objects, log) = (objects_prefix(id), log_prefix(id));
+        let deadline = (self.deadline)();
+        let mut deletions = deleted(self.bucket, (&objects, &unused), false, deadline);
         // Delete the last empty segment last, because it shows that the conversation has no content.
-        let listed = push.to_sweep(&looked, now, stale)?.into_iter();
-        let swept = push.sweep(&looked, now, stale)?.into_iter();
-        deletions.extend(listed.zip(swept).map(|(listed, (_, outcome))| {
-            let (key, size) = (format!("{}{}", log_prefix(id), listed.name), listed.size);
-            Collected { key, size, outcome: Some(outcome) }
-        }));
+        deletions.extend(deleted(self.bucket, (&log, &useless), false, (self.deadline)()));
         let staged = collect_staged(self.bucket, id, (now, WEEK, false), (self.deadline)())?;
         deletions.extend(staged);
         Ok(deletions)
     }
 
-    /// Returns the current time by the clock of the object store. Fails if this host's clock
-    /// contradicts it by more than an hour: ages are then unknown.
+    /// Returns the current time by the clock of the object store. Fails if this host's clock, or the
+    /// time of the response, contradicts it by more than an hour: ages are then unknown.
     pub(super) fn store_now(&self, conversation: &Component) -> Result<u64, RemoteError> {
-        let now = store_now(self.bucket, conversation, (self.deadline)())?;
-        agree(conversation, now.abs_diff((self.now)().wall))?;
-        Ok(now)
+        let StoreTime { written_ms, answered_ms } =
+            store_time(self.bucket, conversation, (self.deadline)())?;
+        for other in [Some((self.now)().wall), answered_ms].into_iter().flatten() {
+            agree(conversation, written_ms.abs_diff(other))?;
+        }
+        Ok(written_ms)
     }
 
     fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<GarbageReport, RemoteError> {
-        let looked = self.look(notes)?;
-        let to_merge = push.to_merge(&looked)?.len();
+        let survey = Survey::of(self.bucket, notes, self.deadline)?;
+        let stale = stale(&survey.found.pieces, &survey.looked, None);
         // A dry run does not write an object to get the store's time. The latest write is a lower
         // bound of it.
-        let now = looked.segments.iter().map(|each| each.modified_ms).max().unwrap_or_default();
-        let prefix = log_prefix(notes.conversation());
-        let stale = push.stale(&looked, None)?;
-        let segments = push.to_sweep(&looked, now, &stale)?.into_iter().map(|listed| Collected {
-            key: format!("{prefix}{}", listed.name),
-            size: listed.size,
-            outcome: None,
-        });
-        let mut deletions: Vec<_> = segments.collect();
-        deletions.extend(collect(self.bucket, notes, None, (self.deadline)())?);
-        let id = notes.conversation();
+        let (id, now) = (notes.conversation(), survey.latest().unwrap_or_default());
+        let useless = push.to_sweep(&survey.looked, &survey.found.pieces, (now, &stale))?;
+        let to_merge = push.to_merge((&survey.looked, &survey.found), stale)?.len();
+        let (objects, log, deadline) = (objects_prefix(id), log_prefix(id), (self.deadline)());
+        let mut deletions = deleted(self.bucket, (&log, &useless), true, deadline);
+        let at = survey.objects.iter().map(|object| object.modified_ms).max().unwrap_or_default();
+        let unused = survey.unused((at, WEEK));
+        deletions.extend(deleted(self.bucket, (&objects, &unused), true, deadline));
         let when = (now, WEEK, true);
         deletions.extend(collect_staged(self.bucket, id, when, (self.deadline)())?);
         Ok(GarbageReport { to_merge, deletions, ..GarbageReport::default() })
-    }
-
-    /// Runs a look. Fails if segments are unreadable or missing, because they may name objects that
-    /// seem unused.
-    pub(super) fn look(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
-        let looked = look(self.bucket, notes, (self.deadline)())?;
-        looked.incomplete_log(notes, &[])?.map_or(Ok(looked), Err)
     }
 }
 
@@ -210,12 +219,14 @@ impl Push<'_> {
         now: Option<u64>,
     ) -> Result<(Vec<SegmentId>, BTreeSet<SegmentId>), RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
-        let mut stale = BTreeSet::new();
+        let mut all_stale = BTreeSet::new();
         self.settle(&mut session)?;
         for _ in 0..ROUNDS {
-            let looked = look(self.bucket, self.notes, (self.deadline)())?;
-            stale.extend(self.stale(&looked, now)?);
-            let pushed = self.merge(&looked, now, &mut session)?;
+            let mut looked = look(self.bucket, self.notes, self.deadline)?;
+            let found = looked.pieces(self.notes)?;
+            let stale = stale(&found.pieces, &looked, now);
+            all_stale.extend(&stale);
+            let pushed = self.merge((&looked, &found), stale, &mut session)?;
             let is_done = pushed.segments.is_empty() && !pushed.again;
             merges.extend(pushed.segments);
             if is_done {
@@ -225,7 +236,7 @@ impl Push<'_> {
                 self.settle(&mut session)?;
             }
         }
-        Ok((merges, stale))
+        Ok((merges, all_stale))
     }
 }
 
@@ -247,37 +258,65 @@ pub struct Collected {
     pub outcome: Option<Result<(), BucketError>>,
 }
 
-/// Deletes those objects of a conversation that no living record names and that are older than a
-/// week at `now`, by the clock of the object store. Without `now`, only lists them.
+/// The objects of a conversation, and all that hosts published in it.
 ///
-/// Lists the objects before it reads the segments. A record that is published between the two steps
-/// can then name only a younger object. Fails without deleting anything if segments are unreadable
-/// or missing.
-pub(crate) fn collect(
-    bucket: &dyn Objects,
-    notes: &Notes,
-    now: Option<u64>,
-    deadline: Deadline,
-) -> Result<Vec<Collected>, RemoteError> {
-    collect_older(bucket, notes, (now, WEEK), deadline)
+/// The objects are listed before the segments are read. A record that is published between the two
+/// steps can then name only a younger object.
+struct Survey {
+    objects: Vec<Listed>,
+    looked: LookReport,
+    found: Pieces,
 }
 
-pub(super) fn collect_older(
+impl Survey {
+    /// Fails if segments are unreadable or missing, because they may name any object.
+    fn of(
+        bucket: &dyn Objects,
+        notes: &Notes,
+        deadline: &dyn Fn() -> Deadline,
+    ) -> Result<Self, RemoteError> {
+        let objects = bucket.list(&objects_prefix(notes.conversation()), deadline())?;
+        let mut looked = look(bucket, notes, deadline)?;
+        let found = looked.pieces(notes)?;
+        if let Some(blind) = looked.incomplete_log(notes, &found.refused)? {
+            return Err(blind);
+        }
+        if looked.segments.is_empty() && !objects.is_empty() {
+            return Err(RemoteError::NoLog { conversation: notes.conversation().to_text() });
+        }
+        Ok(Self { objects, looked, found })
+    }
+
+    /// Returns the time of the latest segment, by the clock of the object store.
+    fn latest(&self) -> Option<u64> {
+        self.looked.segments.iter().map(|listed| listed.modified_ms).max()
+    }
+
+    /// Returns the objects that no living record names and that are at least `age` old at `now`.
+    fn unused(self, (now, age): (u64, u64)) -> Vec<Listed> {
+        let living = State::of_all(self.found.pieces).artifacts.into_values();
+        let used: HashSet<ObjectName> = living.filter_map(|claim| claim.artifact.object).collect();
+        let is_unused = |object: &Listed| {
+            let name = object_of(&object.name).map(|(name, _)| name);
+            let is_old = now.saturating_sub(object.modified_ms) >= age;
+            is_old && name.is_some_and(|name| !used.contains(&name))
+        };
+        self.objects.into_iter().filter(is_unused).collect()
+    }
+}
+
+/// Deletes those objects of a conversation that no living record names and that are at least `age`
+/// old at `now`, by the clock of the object store. Fails without deleting anything if segments are
+/// unreadable or missing.
+pub(super) fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
-    (now, age): (Option<u64>, u64),
-    deadline: Deadline,
+    when: (u64, u64),
+    deadline: &dyn Fn() -> Deadline,
 ) -> Result<Vec<Collected>, RemoteError> {
+    let unused = Survey::of(bucket, notes, deadline)?.unused(when);
     let prefix = objects_prefix(notes.conversation());
-    let listed = bucket.list(&prefix, deadline)?;
-    let Some(latest) = listed.iter().map(|object| object.modified_ms).max() else {
-        return Ok(Vec::new());
-    };
-    let at = now.unwrap_or(latest);
-    let used = used(bucket, notes, deadline)?;
-    let old = listed.into_iter().filter(|object| at.saturating_sub(object.modified_ms) >= age);
-    let unused: Vec<Listed> = old.filter(|object| is_unused(object, &used)).collect();
-    Ok(deleted(bucket, (&prefix, &unused), now.is_none(), deadline))
+    Ok(deleted(bucket, (&prefix, &unused), false, deadline()))
 }
 
 /// Deletes the temporary files that interrupted writes left next to the segments, the objects and
@@ -319,32 +358,19 @@ pub fn store_now(
     conversation: &Component,
     deadline: Deadline,
 ) -> Result<u64, RemoteError> {
+    store_time(bucket, conversation, deadline).map(|time| time.written_ms)
+}
+
+fn store_time(
+    bucket: &dyn Objects,
+    conversation: &Component,
+    deadline: Deadline,
+) -> Result<StoreTime, RemoteError> {
     let key = object_key(conversation, ObjectName::random());
     bucket.create(&key, &bytes::Bytes::new(), deadline)?;
-    let now = bucket.modified(&key, deadline)?;
+    let time = bucket.modified(&key, deadline)?;
     bucket.delete(vec![key], deadline);
-    Ok(now)
-}
-
-fn used(
-    bucket: &dyn Objects,
-    notes: &Notes,
-    deadline: Deadline,
-) -> Result<HashSet<ObjectName>, RemoteError> {
-    let mut looked = look(bucket, notes, deadline)?;
-    let found = looked.pieces(notes)?;
-    if let Some(blind) = looked.incomplete_log(notes, &found.refused)? {
-        return Err(blind);
-    }
-    if looked.segments.is_empty() {
-        return Err(RemoteError::NoLog { conversation: notes.conversation().to_text() });
-    }
-    let living = State::of_all(found.pieces).artifacts;
-    Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
-}
-
-fn is_unused(object: &Listed, used: &HashSet<ObjectName>) -> bool {
-    object_of(&object.name).is_some_and(|(name, _)| !used.contains(&name))
+    Ok(time)
 }
 
 fn told(prefix: &str, object: &Listed, outcome: Option<Result<(), BucketError>>) -> Collected {

@@ -24,7 +24,7 @@ use std::{fmt, io, thread};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::bucket::{RequestCounts, Tally};
+use crate::bucket::{BucketError, BucketUrl, RequestCounts, Tally, log_prefix};
 use crate::remote::notes::AgreementCache;
 use crate::remote::tier::access::{BucketAccess, CircuitBreaker};
 use crate::remote::tier::backlog::PushBacklog;
@@ -148,6 +148,7 @@ impl OtherHosts for Tier {
         let inner = &self.0;
         if sealed.is_none() {
             inner.drop_gone(conversation);
+            inner.tell_unfit(conversation);
         }
         if !inner.access.options.pushes {
             return;
@@ -166,6 +167,13 @@ impl OtherHosts for Tier {
 
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool {
         self.0.look(at, patience)
+    }
+
+    fn is_arriving(&self, conversation: &Component) -> bool {
+        let known = self.0.access.known().ok().flatten();
+        known.is_some_and(|known| {
+            known.home.is_arriving(&self.0.access.store, conversation).unwrap_or_default()
+        })
     }
 
     fn conversations(&self) -> Arc<[Component]> {
@@ -264,6 +272,19 @@ impl TierInner {
             Ok(_) => {}
         }
         outcome
+    }
+
+    /// Tells at once if the bucket cannot have the conversation, and not only when it is sent.
+    pub(super) fn tell_unfit(&self, id: &Component) {
+        let url = BucketUrl::parse(&self.access.options.url);
+        if url.is_ok_and(|url| !url.fits(id)) && !self.breaker.is_refused(id) {
+            let why =
+                "the name of the conversation is too long: each byte that is no ASCII counts \
+                       three times"
+                    .to_owned();
+            let error = BucketError::Unfit { key: log_prefix(id), why };
+            self.breaker.refused(Some(id), &error.into());
+        }
     }
 
     fn failed(&self, error: &RemoteError) {

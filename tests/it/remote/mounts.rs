@@ -260,7 +260,7 @@ fn a_name_that_the_bucket_cannot_have_holds_up_no_other() {
     }
     let found = mounts.one.store().ctxfs("doctor", &[]).run().stdout;
     let found = String::from_utf8(found).unwrap();
-    assert!(found.contains("the names of 1 conversation are too long for a directory"), "{found}");
+    assert!(found.contains("the names of 1 conversation are too long for the bucket"), "{found}");
 }
 
 /// Returns the processes that ask a bucket for mounts.

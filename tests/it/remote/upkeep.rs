@@ -199,6 +199,10 @@ fn another_bucket_takes_nothing_away_from_the_first() {
     pair.ctxfs(&pair.other, "push", &["--new-bucket"]).stdout();
     let pulled = pair.ctxfs(&pair.other, "pull", &[]).run();
     assert!(!pulled.to_string().contains("removed"), "{pulled}");
+    let elsewhere = "artifacts/tool/b.txt: its bytes are only in ";
+    let status = pair.ctxfs(&pair.other, "remote", &["status"]).text();
+    assert!(status.contains(elsewhere), "{status}");
+    assert_told(&pair.ctxfs(&pair.other, "remote", &["check"]).run(), 1, elsewhere);
     fs::remove_dir_all(pair.bucket()).unwrap();
     fs::rename(&away, pair.bucket()).unwrap();
     pair.meet();

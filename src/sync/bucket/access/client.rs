@@ -80,6 +80,14 @@ impl StoreClient {
         outcome
     }
 
+    /// Returns the time that the last response told, in milliseconds since the epoch.
+    pub(super) fn answered_ms(&self) -> Option<u64> {
+        match &self.opened {
+            OpenStore::Cloud { clock, .. } => clock.last_ms(),
+            OpenStore::Directory(_) | OpenStore::Memory(_) => None,
+        }
+    }
+
     pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
         match &self.opened {
             OpenStore::Directory(directory) => Some(directory),

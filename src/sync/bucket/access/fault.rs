@@ -24,12 +24,17 @@ const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how it
 /// environment has none.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
 const SHOWN: usize = 300;
+/// Name of the requests that write an object.
+pub(super) const WRITE: &str = "write";
 /// Error codes with status 400 for which a retry or a new connection may succeed.
 const PASSING: [&str; 5] =
     ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch", "InternalError"];
 /// Error codes with status 400 that concern credentials.
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
+
+/// Error codes with status 400 that concern the key of an object or its size.
+const OF_KEY: [&str; 4] = ["KeyTooLongError", "KeyTooLong", "InvalidURI", "EntityTooLarge"];
 
 /// A failed request, classified by what the caller can do next. `Odd` means that the key denotes
 /// something that ctxfs does not create: a link, a device or a directory. `Malformed` means that the
@@ -87,9 +92,10 @@ impl Fault {
                 BucketError::Refused { key, why: format!("{why}. {LOOK_AT_RIGHTS}") }
             }
             // Without the mark, no conversation is shared.
-            Self::Malformed(why) | Self::Unfit(why) if key != MARK => {
-                BucketError::Unfit { key, why }
-            }
+            Self::Unfit(why) if key != MARK => BucketError::Unfit { key, why },
+            // A proxy or a mistaken endpoint may answer so to any request. Only the refusal of an
+            // object tells something of that object.
+            Self::Malformed(why) if what == WRITE && key != MARK => BucketError::Unfit { key, why },
             Self::Disk(why) => BucketError::Disk { what: format!("{what} `{key}`"), why },
             Self::Again(why)
             | Self::Unsupported(why)
@@ -227,6 +233,7 @@ impl ErrorResponse {
             (409 | 412, _) => Fault::Exists,
             (400, code) if OF_KEYS.contains(&code) => Fault::Refused(why),
             (400, code) if PASSING.contains(&code) => Fault::Again(why),
+            (400, code) if OF_KEY.contains(&code) => Fault::Unfit(why),
             (400, _) => Fault::Malformed(why),
             (405 | 411 | 413 | 414 | 431, _) => Fault::Unfit(why),
             (501, _) => Fault::Unsupported(why),

@@ -13,7 +13,7 @@ use crate::bucket::access::fault::Fault;
 use crate::bucket::directory;
 use crate::bucket::directory::{Directory, PlainFile};
 use crate::bucket::name::staged_for;
-use crate::bucket::objects::{Deadline, Listed};
+use crate::bucket::objects::{Deadline, Listed, NameRange, NewNames};
 use crate::bucket::url::{CloudStore, OpenStore};
 
 /// Maximum number of objects in a list. Their names take about 100 MB.
@@ -24,18 +24,21 @@ const PAGE: usize = 1000;
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
 impl StoreClient {
-    /// Lists the objects below `directory`, in any order. An object may be in the list twice.
+    /// Lists the objects below `directory`, in any order. An object may be in the list twice. Names
+    /// in the ranges `known` may be skipped.
     pub(super) async fn list(
         &self,
         directory: &str,
+        known: &[NameRange],
         deadline: Deadline,
-    ) -> Result<Vec<Listed>, Fault> {
+    ) -> Result<NewNames, Fault> {
+        let all = |listed| NewNames { listed, skipped: Vec::new() };
         match &self.opened {
-            OpenStore::Directory(bucket) => self.files(bucket, directory, deadline).await,
-            OpenStore::Cloud { store, .. } => {
-                Ok(listed(&self.pages(store, directory, deadline).await?, directory))
+            OpenStore::Directory(bucket) => self.files(bucket, directory, deadline).await.map(all),
+            OpenStore::Cloud { store, .. } => self.pages(store, directory, known, deadline).await,
+            OpenStore::Memory(_) => {
+                Ok(all(listed(&self.names(directory, deadline).await?, directory)))
             }
-            OpenStore::Memory(_) => Ok(listed(&self.names(directory, deadline).await?, directory)),
         }
     }
 
@@ -67,20 +70,26 @@ impl StoreClient {
         &self,
         store: &Arc<dyn CloudStore>,
         directory: &str,
+        known: &[NameRange],
         deadline: Deadline,
-    ) -> Result<Vec<ObjectMeta>, Fault> {
+    ) -> Result<NewNames, Fault> {
         let mut options = PaginatedListOptions::default();
-        let mut objects = Vec::new();
+        let mut new = NewNames::default();
         loop {
             let page = self.page(store, directory, &options, deadline).await?;
-            objects.extend(page.result.objects);
-            if objects.len() > MOST {
+            let names = listed(&page.result.objects, directory);
+            let skipped = skippable(&names, known);
+            new.listed.extend(names);
+            if new.listed.len() > MOST {
                 return Err(Fault::TooMany { limit: MOST });
             }
             if page.page_token.is_none() {
-                return Ok(objects);
+                return Ok(new);
             }
-            options.page_token = page.page_token;
+            let offset = skipped.as_ref().map(|range| format!("{directory}{}", range.last));
+            let page_token = page.page_token.filter(|_| offset.is_none());
+            options = PaginatedListOptions { offset, page_token, ..options };
+            new.skipped.extend(skipped);
         }
     }
 
@@ -140,6 +149,15 @@ impl StoreClient {
         let listed = |PlainFile { name, size, modified_ms }| Listed { name, size, modified_ms };
         Ok(whole.map(listed).collect())
     }
+}
+
+/// Returns the rest of the known range in which a page ends, if the next page can begin after it.
+/// Some stores do not sort their lists, and nothing can be skipped in these.
+fn skippable(page: &[Listed], known: &[NameRange]) -> Option<NameRange> {
+    let last = page.last().filter(|_| page.is_sorted_by(|one, next| one.name < next.name))?;
+    let name = &last.name;
+    let range = known.iter().find(|range| range.first <= *name && *name < range.last)?;
+    Some(NameRange { first: name.clone(), last: range.last.clone() })
 }
 
 /// Converts a prefix to a path without encoding it. An empty prefix matches all keys.
@@ -263,6 +281,26 @@ mod tests {
         assert!(!at(&ours[1]).exists() && !at(&ours[2]).exists() && at(&ours[3]).exists());
         assert!(others.iter().all(|key| at(key).exists()));
         assert!(ours.iter().all(|key| at(key.split_once('#').unwrap().0).exists()));
+    }
+
+    #[test]
+    fn a_list_goes_on_after_what_is_known() {
+        let listed = |names: &[&str]| -> Vec<Listed> {
+            let listed = |name: &&str| Listed { name: (*name).to_owned(), size: 1, modified_ms: 0 };
+            names.iter().map(listed).collect()
+        };
+        let range = |first: &str, last: &str| {
+            let (first, last) = (first.to_owned(), last.to_owned());
+            NameRange { first, last }
+        };
+        let known = [range("a1", "a9"), range("c1", "c5")];
+        let after = |names: &[&str]| skippable(&listed(names), &known);
+        assert_eq!(after(&["a1", "a2"]), Some(range("a2", "a9")));
+        assert_eq!(after(&["a8", "a9"]), None, "that is its end");
+        assert_eq!(after(&["a9", "b1", "c3"]), Some(range("c3", "c5")));
+        assert_eq!(after(&["b1"]), None, "it is not known");
+        assert_eq!(after(&["c1", "a2"]), None, "the list is not sorted");
+        assert_eq!(after(&[]), None);
     }
 
     #[test]

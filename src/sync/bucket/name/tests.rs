@@ -47,6 +47,18 @@ fn odd_conversations_have_plain_keys() {
     }
 }
 
+#[test]
+fn the_longest_key_fits_or_not() {
+    let long = id(&"x".repeat(255));
+    assert!(fits_directory(&long) && fits_store(&long, &"p".repeat(512)));
+    let encoded = id(&"\u{5b57}".repeat(28));
+    assert_eq!(encoded.as_os_str().len(), 84);
+    assert!(fits_directory(&encoded));
+    assert!(!fits_directory(&id(&"\u{5b57}".repeat(29))));
+    let longest = id(&"\u{5b57}".repeat(85));
+    assert!(fits_store(&longest, "prefix") && !fits_store(&longest, &"p".repeat(512)));
+}
+
 fn id_of(name: &[u8]) -> Component {
     Component::new(OsStr::from_bytes(name)).unwrap()
 }

@@ -177,6 +177,21 @@ fn the_environment_does_not_choose_the_bucket() {
 }
 
 #[test]
+fn a_response_tells_the_time_or_none() {
+    let clock = super::ResponseClock::default();
+    let hear = |date: Option<&'static str>| {
+        let date = date.map(|date| (super::DATE, super::HeaderValue::from_static(date)));
+        clock.hear(&date.into_iter().collect());
+        clock.last_ms()
+    };
+    assert_eq!(clock.last_ms(), None);
+    assert_eq!(hear(Some("Sun, 06 Nov 1994 08:49:37 GMT")), Some(784_111_777_000));
+    assert_eq!(hear(Some("yesterday")), None);
+    assert_eq!(hear(Some("Mon, 30 Nov 2026 19:50:09 GMT")), Some(1_796_068_209_000));
+    assert_eq!(hear(None), None);
+}
+
+#[test]
 fn an_answer_that_is_no_list_is_told_from_an_empty_one() {
     let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
     for list in [

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::bucket::objects_prefix;
-use crate::remote::tests::bucket::TestBucket;
+use crate::remote::tests::bucket::{TestBucket, soon};
 use crate::remote::tests::host::{TestHost, path};
 use crate::replica::WriterId;
 
@@ -61,12 +61,76 @@ fn what_came_before_a_failure_is_kept() {
         writer.push_all(&bucket);
     }
     bucket.fail_after(2, false);
-    assert!(look(&bucket, &reader.notes, Deadline::after(Duration::from_secs(9))).is_err());
+    assert!(look(&bucket, &reader.notes, &soon).is_err());
     assert_eq!(reader.notes.segments().unwrap().len(), 1);
     assert_eq!(reader.notes.looked().unwrap(), None);
     bucket.work();
     assert_eq!(reader.look(&bucket).new.len(), 2);
     assert!(reader.notes.looked().unwrap().is_some());
+}
+
+/// What arrived before the process ended, or before the bucket failed, need not come again.
+#[test]
+fn many_segments_come_in_several_looks() {
+    let (bucket, mut writer, reader) = (TestBucket::new(), TestHost::new(), TestHost::new());
+    for number in 0..BATCH + 2 {
+        writer.write(&number.to_string(), "x");
+        writer.push_all(&bucket);
+    }
+    bucket.fail_after(1 + BATCH, false);
+    assert!(look(&bucket, &reader.notes, &soon).is_err());
+    assert_eq!(reader.notes.segments().unwrap().len(), BATCH);
+    bucket.work();
+    assert_eq!(reader.look(&bucket).new.len(), 2);
+    assert_eq!(reader.living(), writer.own());
+}
+
+/// A merge is later than what it covers, so it comes first.
+#[test]
+fn what_a_merge_covers_is_not_fetched() {
+    let (bucket, mut writer, reader) = (TestBucket::new(), TestHost::new(), TestHost::new());
+    for number in 0..2 * BATCH {
+        writer.write(&number.to_string(), "x");
+        writer.push_all(&bucket);
+    }
+    bucket.pass(Duration::from_mins(1));
+    let all = writer.pieces();
+    let part = all.iter().map(|piece| piece.id).collect();
+    let mut pushed = crate::remote::Pushed::default();
+    let is_done = writer.pushing(&bucket, |push, session| {
+        push.merge_part(&all, &part, session, &mut pushed).unwrap()
+    });
+    assert!(is_done);
+    bucket.made();
+    let looked = reader.look(&bucket);
+    assert_eq!(looked.segments.len(), 2 * BATCH + 1);
+    assert_eq!(bucket.made().len(), 1 + FIRST_BATCH, "a list, and one batch");
+    assert_eq!(reader.living(), writer.own());
+}
+
+/// Names that are known here may be skipped in lists. They count neither as missing nor as gone.
+#[test]
+fn known_names_may_be_skipped() {
+    let (bucket, mut writer, reader) = (TestBucket::new(), TestHost::new(), TestHost::new());
+    for name in ["a", "b", "c"] {
+        writer.write(name, name);
+        writer.push_all(&bucket);
+    }
+    reader.look(&bucket);
+    writer.write("d", "d");
+    writer.push_all(&bucket);
+    bucket.skip();
+    let looked = look_at_news(&bucket, &reader.notes, &soon).unwrap();
+    assert_eq!(looked.segments.len(), 2, "the first name, and the new one");
+    assert_eq!((looked.new.len(), &looked.missing, &looked.gaps), (1, &vec![], &vec![]));
+    assert_eq!(reader.living(), writer.own());
+    // What is not known is seen, whatever its number.
+    let other = TestHost::new();
+    other.look(&bucket);
+    let second = other.notes.segments().unwrap()[1];
+    other.notes.forget_segment(second).unwrap();
+    let looked = look_at_news(&bucket, &other.notes, &soon).unwrap();
+    assert_eq!(looked.new, [second]);
 }
 
 #[test]

@@ -2,10 +2,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::bucket::{log_prefix, unpack_parts};
-use crate::remote::store_now;
 use crate::remote::tests::bucket::{TestBucket, soon};
 use crate::remote::tests::host::TestHost;
-use crate::replica::WriterId;
+use crate::remote::{Objects as _, pieces, store_now};
 
 const ONE_DAY: Duration = Duration::from_hours(24);
 
@@ -15,15 +14,30 @@ fn count(bucket: &TestBucket, host: &TestHost) -> usize {
 
 fn merged(bucket: &TestBucket, host: &mut TestHost) -> Result<Pushed, RemoteError> {
     let looked = host.look(bucket);
-    host.pushing(bucket, |push, session| push.merge(&looked, None, session))
+    merged_after(&looked, bucket, host)
 }
 
+fn merged_after(
+    looked: &LookReport,
+    bucket: &TestBucket,
+    host: &mut TestHost,
+) -> Result<Pushed, RemoteError> {
+    let found = pieces(&host.notes).unwrap();
+    let stale = stale(&found.pieces, looked, None);
+    host.pushing(bucket, |push, session| push.merge((looked, &found), stale, session))
+}
+
+/// Deletes the segments that are covered for long enough.
 fn swept(bucket: &TestBucket, host: &mut TestHost) -> usize {
-    let looked = host.look(bucket);
+    let (looked, pieces) = (host.look(bucket), host.pieces());
     let now = store_now(bucket, host.notes.conversation(), soon()).unwrap();
-    let swept = host.pushing(bucket, |push, _| push.sweep(&looked, now, &BTreeSet::new())).unwrap();
-    assert!(swept.iter().all(|(_, outcome)| outcome.is_ok()));
-    swept.len()
+    let none = BTreeSet::new();
+    let useless = host.pushing(bucket, |push, _| push.to_sweep(&looked, &pieces, (now, &none)));
+    let useless = useless.unwrap();
+    let prefix = log_prefix(host.notes.conversation());
+    let keys = useless.iter().map(|listed| format!("{prefix}{}", listed.name)).collect();
+    assert!(bucket.delete(keys, soon()).iter().all(|(_, outcome)| outcome.is_ok()));
+    useless.len()
 }
 
 /// A host that has published many segments with records of all kinds.
@@ -63,7 +77,7 @@ fn assert_shared(bucket: &TestBucket, host: &TestHost) {
 }
 
 #[test]
-fn many_become_one_and_go_a_day_later() {
+fn many_become_one_and_go_an_hour_later() {
     let bucket = TestBucket::new();
     let mut host = filled(&bucket);
     bucket.made();
@@ -72,8 +86,9 @@ fn many_become_one_and_go_a_day_later() {
     assert_eq!(count(&bucket, &host), MANY + 2);
     assert_shared(&bucket, &host);
     assert_eq!(merged(&bucket, &mut host).unwrap().segments, [], "it is done");
+    bucket.pass(Duration::from_mins(59));
     assert_eq!(swept(&bucket, &mut host), 0);
-    bucket.pass(2 * ONE_DAY);
+    bucket.pass(Duration::from_mins(2));
     assert_eq!(swept(&bucket, &mut host), MANY + 1);
     assert_shared(&bucket, &host);
     assert_eq!(host.look(&bucket).gone.len(), MANY + 1);
@@ -81,6 +96,49 @@ fn many_become_one_and_go_a_day_later() {
     host.write("later", "text");
     host.push_all(&bucket);
     assert_shared(&bucket, &host);
+}
+
+/// A host that published shortly before a merge may not know of it. What is covered stays until that
+/// host has published again, and so has looked, or for a day.
+#[test]
+fn what_is_covered_stays_until_each_host_has_passed_it() {
+    for passes in [false, true] {
+        let bucket = TestBucket::new();
+        let (mut host, mut other) = (filled(&bucket), TestHost::new());
+        other.write("other", "other");
+        other.push_all(&bucket);
+        merged(&bucket, &mut host).unwrap();
+        bucket.pass(Duration::from_mins(40));
+        if passes {
+            other.write("again", "again");
+            other.push_all(&bucket);
+        }
+        bucket.pass(Duration::from_mins(40));
+        assert_eq!(swept(&bucket, &mut host), if passes { MANY + 2 } else { 0 });
+        bucket.pass(ONE_DAY);
+        assert_eq!(swept(&bucket, &mut host), if passes { 0 } else { MANY + 2 });
+    }
+}
+
+/// A merge that another one covers covers what it covered all the same. Otherwise nothing would go
+/// while a host publishes much.
+#[test]
+fn frequent_merges_keep_nothing() {
+    let bucket = TestBucket::new();
+    let mut host = filled(&bucket);
+    merged(&bucket, &mut host).unwrap();
+    bucket.pass(Duration::from_mins(50));
+    for number in 0..MANY {
+        host.write(&format!("later {number}"), "text");
+        host.push_all(&bucket);
+    }
+    assert_eq!(merged(&bucket, &mut host).unwrap().segments.len(), 1);
+    bucket.pass(Duration::from_mins(15));
+    assert_eq!(swept(&bucket, &mut host), MANY + 1, "those of the first merge");
+    let reader = TestHost::new();
+    let looked = reader.look(&bucket);
+    assert!(looked.gaps.is_empty() && looked.absent.is_empty(), "{looked:?}");
+    assert_eq!(reader.living(), host.own());
 }
 
 #[test]
@@ -92,8 +150,7 @@ fn whoever_has_what_is_covered_sees_the_same() {
     let looked = other.look(&bucket);
     merged(&bucket, &mut host).unwrap();
     // Both hosts merge at the same time.
-    let second =
-        other.pushing(&bucket, |push, session| push.merge(&looked, None, session)).unwrap();
+    let second = merged_after(&looked, &bucket, &mut other).unwrap();
     assert_eq!(second.segments.len(), 1);
     bucket.pass(2 * ONE_DAY);
     swept(&bucket, &mut host);
@@ -176,7 +233,7 @@ fn bytes_that_are_not_here_are_fetched() {
     other.pushing(&bucket, |push, session| {
         push.merge_part(&pieces, &part, session, &mut pushed).unwrap()
     });
-    assert_eq!(bucket.made(), ["get", "create"]);
+    assert_eq!(bucket.made(), ["get", "list", "create"], "it looks before it sends");
     assert_eq!(other.living(), writer.own());
     bucket.pass(2 * ONE_DAY);
     assert_eq!(swept(&bucket, &mut other), 1);

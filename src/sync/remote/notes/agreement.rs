@@ -15,9 +15,9 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::{LogPosition, Notes};
+use super::{Intent, LogPosition, Notes};
 use crate::remote::{RemoteError, disk};
-use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
+use crate::replica::{Accepted, Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
@@ -98,17 +98,20 @@ impl Agreement {
     }
 }
 
+/// The part of an agreement that is not about files. It is read without the entries, so the cost
+/// does not depend on the size of the conversation. See [`Agreement`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriterProgress {
     pub(crate) writer: Option<WriterId>,
     pub(crate) next: u64,
     pub(crate) stamp: Stamp,
+    pub(crate) messages: LogPosition,
 }
 
 impl WriterProgress {
     fn of(agreement: &Agreement) -> Self {
-        let Agreement { writer, next, clock, .. } = agreement;
-        Self { writer: *writer, next: *next, stamp: clock.last() }
+        let Agreement { writer, next, clock, messages, .. } = agreement;
+        Self { writer: *writer, next: *next, stamp: clock.last(), messages: *messages }
     }
 }
 
@@ -191,8 +194,8 @@ impl Notes {
             .map_err(self.dir.failed("read", AGREEMENT))?;
         let Some(end) = end else { return Ok(WriterProgress::of(&Agreement::default())) };
         match last_line(&end).and_then(|line| serde_json::from_slice(line).ok()) {
-            Some(JournalTail { at: JournalProgress { writer, next, stamp, .. } }) => {
-                Ok(WriterProgress { writer, next, stamp })
+            Some(JournalTail { at: JournalProgress { writer, next, stamp, messages, .. } }) => {
+                Ok(WriterProgress { writer, next, stamp, messages })
             }
             None => Ok(WriterProgress::of(&self.agreement()?)),
         }
@@ -217,11 +220,36 @@ impl Notes {
         let dir = &self.dir.dir;
         let file = disk::open(dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
         let saved = file.and_then(|file| match file {
-            Some(file) if can_grow(&file, after)? => append(&file, before, after),
+            Some(file) if can_grow(&file, after)? => append_changes(&file, before, after),
             _ => disk::write_with(dir, AGREEMENT, |file| print(after, file)),
         });
         saved.map_err(self.dir.failed("write", AGREEMENT))
     }
+}
+
+/// Appends a sent segment to the agreement if it only adds files or messages. The cost does not depend
+/// on the size of the conversation. Returns false, and changes nothing, if the segment does more, or
+/// if the agreement must be written whole.
+pub(crate) fn append_sent(notes: &Notes, intent: &Intent) -> Result<bool, RemoteError> {
+    let Accepted { puts, moves, removed } = &intent.accepted;
+    if !moves.is_empty() || !removed.is_empty() {
+        return Ok(false);
+    }
+    let add = || -> io::Result<bool> {
+        let opened = disk::open(&notes.dir.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND)?;
+        let Some(file) = opened else { return Ok(false) };
+        let end = end_of(&file)?;
+        let last = last_line(&end).filter(|_| end.ends_with(b"\n"));
+        let last = last.and_then(|line| serde_json::from_slice(line).ok());
+        let Some(JournalTail { mut at }) = last else { return Ok(false) };
+        let mut clock = Clock::default();
+        [at.stamp, intent.stamp].into_iter().for_each(|stamp| clock.see(stamp));
+        (at.writer, at.next) = (Some(intent.segment.writer), intent.segment.number + 1);
+        (at.stamp, at.messages) = (clock.last(), intent.messages.unwrap_or(at.messages));
+        append(&file, (Vec::new(), puts.iter().collect()), &at)?;
+        Ok(true)
+    };
+    add().map_err(notes.dir.failed("write", AGREEMENT))
 }
 
 #[derive(Default)]
@@ -321,13 +349,20 @@ impl Write for ByteCounter {
     }
 }
 
-fn append(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> {
+fn append_changes(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> {
     let (old, new) = (by_origin(&before.base), by_origin(&after.base));
     let gone = old.keys().filter(|origin| !new.contains_key(origin));
     let changed = new.iter().filter(|(origin, entry)| old.get(origin) != Some(entry));
-    let (drop, at) = (gone.copied().collect(), Some(&JournalProgress::of(after)));
-    let entries: Vec<_> = changed.map(|(_, entry)| *entry).collect();
-    let is_long = entries.len() > LONG;
+    let entries = changed.map(|(_, entry)| *entry).collect();
+    append(file, (gone.copied().collect(), entries), &JournalProgress::of(after))
+}
+
+fn append(
+    file: &File,
+    (drop, entries): (Vec<Origin>, Vec<&Entry>),
+    at: &JournalProgress,
+) -> io::Result<()> {
+    let (at, is_long) = (Some(at), entries.len() > LONG);
     let mut out = BufWriter::with_capacity(BLOCK, file);
     NewJournalLine { drop, entries, at }.write(&mut out)?;
     if is_long {

@@ -51,6 +51,40 @@ fn an_agreement_is_read_as_it_was_saved() {
     );
 }
 
+/// A segment that only adds files is added without reading the entries.
+#[test]
+fn what_is_only_added_is_appended() {
+    let host = TestHost::new();
+    let notes = &host.notes;
+    let accepted = Accepted { puts: vec![entry(9)], ..Accepted::default() };
+    let intent = Intent {
+        segment: segment(9),
+        accepted,
+        messages: None,
+        stamp: Stamp(200),
+        since: Moment::default(),
+        digest: String::new(),
+    };
+    assert!(!append_sent(notes, &intent).unwrap(), "there is no file yet");
+    let before = Agreement { unshared: [(5, 6)].into(), ..agreement(1..5) };
+    notes.save(&Agreement::default(), &before).unwrap();
+    let mut expected = before;
+    expected.base.entries.push(entry(9));
+    (expected.next, expected.messages) = (10, LogPosition::default());
+    expected.clock.see(Stamp(200));
+    assert!(append_sent(notes, &intent).unwrap());
+    assert_eq!(notes.agreement().unwrap(), expected);
+    let removed = [Origin { segment: segment(1), place: 0 }].into();
+    let accepted = Accepted { removed, ..intent.accepted.clone() };
+    assert!(
+        !append_sent(notes, &Intent { accepted, ..intent.clone() }).unwrap(),
+        "it removes something"
+    );
+    append(notes, "{\"at\":");
+    assert!(!append_sent(notes, &intent).unwrap(), "a line is cut off");
+    assert_eq!(notes.agreement().unwrap(), expected);
+}
+
 #[test]
 fn the_end_of_the_file_tells_how_far_this_host_has_come() {
     let host = TestHost::new();

@@ -8,7 +8,9 @@ use std::{fmt, io};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
+use crate::bucket::{
+    BucketError, Created, Deadline, Identity, Listed, NameRange, NewNames, RequestCounts, StoreTime,
+};
 use crate::channel::{BodyError, Channel};
 use crate::remote::Objects;
 use crate::remote::process::protocol::{
@@ -301,6 +303,21 @@ impl Objects for ProcessObjects {
         Ok(listed(self.list_some(prefix, MOST_LISTED, deadline, request)?))
     }
 
+    fn list_new(
+        &self,
+        prefix: &str,
+        known: &[NameRange],
+        deadline: Deadline,
+    ) -> Result<NewNames, BucketError> {
+        let request = Request::ListNew { prefix: prefix.to_owned(), known: known.to_vec() };
+        self.ask(("list", prefix), deadline, (request, None), |answer, channel| match answer {
+            Reply::ListedNew { count, skipped } if count <= MOST_LISTED => {
+                Ok(NewNames { listed: listed(names(channel, count)?), skipped })
+            }
+            _ => Err(odd()),
+        })
+    }
+
     fn list_staged(
         &self,
         directories: &[String],
@@ -322,7 +339,7 @@ impl Objects for ProcessObjects {
         Ok(names.into_iter().map(|(name, _, _)| name).collect())
     }
 
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<StoreTime, BucketError> {
         let request = Request::Modified { key: key.to_owned() };
         self.ask(("look at", key), deadline, (request, None), |answer, _| match answer {
             Reply::Modified(time) => Ok(time),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::{BucketError, FormatError, Identity, RequestCounts};
+use crate::bucket::{BucketError, FormatError, Identity, NameRange, RequestCounts, StoreTime};
 
 /// Maximum bytes of an object in one read or create request. The limit of a bucket is the same.
 pub(super) const LARGEST: u64 = 128 << 20;
@@ -27,6 +27,7 @@ pub(super) enum Request {
     Create { key: String },
     Upload { key: String, expected: u64 },
     List { prefix: String },
+    ListNew { prefix: String, known: Vec<NameRange> },
     ListDirs { prefix: String, limit: usize },
     ListStaged { directories: Vec<String> },
     Modified { key: String },
@@ -47,6 +48,7 @@ impl Request {
             Self::Found { .. } | Self::Met { .. } => Some("ctxfs.json"),
             Self::Get { .. }
             | Self::List { .. }
+            | Self::ListNew { .. }
             | Self::ListDirs { .. }
             | Self::ListStaged { .. }
             | Self::Modified { .. }
@@ -68,7 +70,8 @@ pub(super) enum Reply {
     Created(bool),
     Uploaded(u64),
     Listed(usize),
-    Modified(u64),
+    ListedNew { count: usize, skipped: Vec<NameRange> },
+    Modified(StoreTime),
     Deleted(Vec<Option<WireError>>),
     Bucket(Option<WireIdentity>),
 }

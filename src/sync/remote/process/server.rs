@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::bucket::{BucketError, Created, Deadline, Listed, RequestCounts};
+use crate::bucket::{BucketError, Created, Deadline, Listed, NewNames, RequestCounts};
 use crate::channel::Channel;
 use crate::remote::Objects;
 use crate::remote::process::protocol::{
@@ -67,6 +67,16 @@ impl Answering<'_> {
             Request::List { prefix } => {
                 let listed = self.objects.list(&prefix, deadline);
                 self.names(listed.map(named))
+            }
+            Request::ListNew { prefix, known } => {
+                match self.objects.list_new(&prefix, &known, deadline) {
+                    Ok(NewNames { listed, skipped }) => {
+                        let count = listed.len();
+                        self.reply(Ok(Reply::ListedNew { count, skipped }))?;
+                        self.pages(&named(listed))
+                    }
+                    Err(error) => self.reply(Err(error)),
+                }
             }
             Request::ListStaged { directories } => {
                 let listed = self.objects.list_staged(&directories, deadline);
@@ -141,10 +151,11 @@ impl Answering<'_> {
             Err(error) => return self.reply(Err(error)),
         };
         self.reply(Ok(Reply::Listed(names.len())))?;
-        for page in names.chunks(NAMES) {
-            self.channel.write_document(&page)?;
-        }
-        Ok(())
+        self.pages(&names)
+    }
+
+    fn pages(&mut self, names: &[ListedName]) -> io::Result<()> {
+        names.chunks(NAMES).try_for_each(|page| self.channel.write_document(&page))
     }
 }
 

@@ -300,7 +300,7 @@ fn a_purge_that_was_cut_off_goes_on() {
     let found = pieces(&notes).unwrap().pieces;
     let base = notes.agreement().unwrap().base;
     let wanted = one.sync(|sync| {
-        let looked = look(sync.bucket, &notes, deadline()).unwrap();
+        let looked = look(sync.bucket, &notes, &deadline).unwrap();
         let known = KnownPieces::read(sync, &notes, &looked).unwrap();
         known.wanted(&base, &path("large"), Purging::default())
     });

@@ -1,11 +1,9 @@
-use std::cell::Cell;
-use std::time::Duration;
-
 use super::*;
 use crate::bucket::{log_prefix, objects_prefix};
 use crate::remote::tests::bucket::{TestBucket, soon};
 use crate::remote::tests::host::{TestHost, path};
-use crate::replica::{Clock, WriterId};
+use crate::replica::WriterId;
+use std::cell::Cell;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -285,6 +283,39 @@ fn a_segment_that_is_covered_was_sent() {
     clone.push_all(&bucket);
     assert_shared(&bucket, &clone);
     assert_eq!(clone.home.writer().unwrap(), host.home.writer().unwrap());
+}
+
+/// A restored host, and one that has lost its state about the bucket, do not know what they have
+/// published. Their messages are not published twice.
+#[test]
+fn messages_are_published_once() {
+    let bucket = TestBucket::new();
+    let mut host = TestHost::new();
+    let message = |number: usize| format!("{{\"m\":{number}}}");
+    host.source.messages = (0..3).map(message).collect();
+    host.push_all(&bucket);
+    let mut restored = host.cloned();
+    host.source.messages.extend((3..8).map(message));
+    host.push_all(&bucket);
+    // It has some of the messages that were published after the backup, and one of its own.
+    restored.source.messages.extend((3..6).map(message));
+    restored.source.messages.push("{\"restored\":1}".to_owned());
+    restored.push_all(&bucket);
+    assert_ne!(restored.home.writer().unwrap(), host.home.writer().unwrap());
+    let all: Vec<_> = (0..8).map(message).chain(["{\"restored\":1}".to_owned()]).collect();
+    assert_eq!(reader(&bucket).told(), all);
+    // Another host with the messages of `host`, and no state.
+    let mut lost = TestHost::new();
+    lost.source.messages = host.source.messages.clone();
+    lost.source.messages.push("{\"lost\":1}".to_owned());
+    lost.push_all(&bucket);
+    let all: Vec<_> = all.into_iter().chain(["{\"lost\":1}".to_owned()]).collect();
+    assert_eq!(reader(&bucket).told(), all);
+    // One that says something else.
+    let mut other = TestHost::new();
+    other.source.messages = vec!["{\"other\":1}".to_owned(), message(1)];
+    other.push_all(&bucket);
+    assert_eq!(reader(&bucket).told().len(), all.len() + 2);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn empty(host: &Host) {
 }
 
 fn resend(host: &Host) -> RepairReport {
-    let looked = look(&host.bucket, &host.notes(), deadline()).unwrap();
+    let looked = look(&host.bucket, &host.notes(), &deadline).unwrap();
     host.sync(|sync| sync.resend(&host.scene.conversation, &looked)).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn what_others_wrote_meanwhile_is_compared() {
         (segment_key(conversation.id(), segment), notes.segment_bytes(segment).unwrap());
     for (others, is_sent) in [(good.as_slice(), true), (&b"other bytes"[..], false)] {
         bucket.delete(vec![key.clone()], deadline());
-        let looked = look(&bucket, &notes, deadline()).unwrap();
+        let looked = look(&bucket, &notes, &deadline).unwrap();
         bucket.take_before(&key, others);
         let resent = sync.resend(conversation, &looked).unwrap();
         assert_eq!(

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::bucket::{
-    Bucket, BucketError, BucketUrl, Created, Deadline, Identity, Listed, RequestCounts,
+    Bucket, BucketError, BucketUrl, Created, Deadline, Identity, Listed, NameRange, NewNames,
+    RequestCounts, StoreTime,
 };
 use crate::remote::Objects;
 
@@ -36,6 +37,10 @@ struct State {
     /// was written.
     ahead: u64,
     written: BTreeMap<String, u64>,
+    /// Milliseconds by which the responses are later than the times of objects, if they tell a time.
+    later: Option<i64>,
+    /// True if lists skip what they may skip.
+    skips: bool,
     /// A key that is in lists but cannot be read.
     hidden: Option<String>,
     /// Objects that another host creates just before a host of the test creates the same key.
@@ -68,9 +73,19 @@ impl TestBucket {
         self.state.lock().hidden = key.map(str::to_owned);
     }
 
+    /// Makes lists skip all names that they may skip, but for the first name of each range.
+    pub(crate) fn skip(&self) {
+        self.state.lock().skips = true;
+    }
+
     /// Moves the clock of the store.
     pub(crate) fn pass(&self, time: Duration) {
         self.state.lock().ahead += time.as_millis() as u64;
+    }
+
+    /// Makes responses tell a time that is later by `milliseconds` than the times of objects.
+    pub(crate) fn answer_later(&self, milliseconds: i64) {
+        self.state.lock().later = Some(milliseconds);
     }
 
     /// Returns the requests since the last call.
@@ -175,9 +190,24 @@ impl Objects for TestBucket {
         Ok(listed)
     }
 
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
-        let modified = self.ask("modified", || self.bucket.modified(key, deadline))?;
-        Ok(modified + self.ahead(key))
+    fn list_new(
+        &self,
+        prefix: &str,
+        known: &[NameRange],
+        deadline: Deadline,
+    ) -> Result<NewNames, BucketError> {
+        let mut listed = self.list(prefix, deadline)?;
+        let skipped = if self.state.lock().skips { known.to_vec() } else { Vec::new() };
+        let is_in = |range: &NameRange, name: &str| *range.first < *name && *name <= *range.last;
+        listed.retain(|each| !skipped.iter().any(|range| is_in(range, &each.name)));
+        Ok(NewNames { listed, skipped })
+    }
+
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<StoreTime, BucketError> {
+        let time = self.ask("modified", || self.bucket.modified(key, deadline))?;
+        let written_ms = time.written_ms + self.ahead(key);
+        let answered = |later: i64| written_ms.saturating_add_signed(later);
+        Ok(StoreTime { written_ms, answered_ms: self.state.lock().later.map(answered) })
     }
 
     fn delete(

@@ -140,7 +140,7 @@ impl TestHost {
     }
 
     pub(crate) fn look(&self, bucket: &TestBucket) -> LookReport {
-        look(bucket, &self.notes, soon()).unwrap()
+        look(bucket, &self.notes, &soon).unwrap()
     }
 
     /// Returns all local segments in parsed form.
@@ -186,6 +186,10 @@ fn opened(temporary: &TempDir) -> (Home, Notes) {
     (home, notes)
 }
 
+fn place(offset: usize) -> LogPosition {
+    LogPosition { inode: 1, born: 0, offset: offset as u64, chain: 0 }
+}
+
 /// Returns the path of the artifact `name`.
 pub(crate) fn path(name: &str) -> String {
     format!("artifacts/tool/{name}")
@@ -221,8 +225,8 @@ impl PushSource for TestSource {
         let end = self.messages.len().min(start + 2);
         let lines = (start..end).map(|at| {
             let (offset, text) = (at as u64, self.messages[at].clone().into_bytes());
-            OwnLine { offset, length: text.len() as u64, text: Some(text) }
+            OwnLine { offset, length: text.len() as u64, text: Some(text), after: place(at + 1) }
         });
-        Ok((lines.collect(), LogPosition { inode: 1, born: 0, offset: end as u64, chain: 0 }))
+        Ok((lines.collect(), place(end)))
     }
 }

@@ -3,7 +3,6 @@ use std::cell::Cell;
 use std::fs;
 
 use super::*;
-use crate::remote::Moment;
 use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::sync::tests::{deadline, two_hosts};
 use crate::remote::tests::bucket::TestBucket;
@@ -77,7 +76,11 @@ fn what_a_host_removed_leaves_within_a_week_or_so() {
     let blind = tidied(true).unwrap().blind;
     assert!(matches!(blind, Some(RemoteError::Clocks { .. })), "{blind:?}");
     days.set(8);
-    let late = tidied(false).unwrap();
+    bucket.answer_later(-2 * HOUR as i64);
+    let blind = tidied(true).unwrap().blind;
+    assert!(matches!(blind, Some(RemoteError::Clocks { .. })), "{blind:?}");
+    bucket.answer_later(60_000);
+    let late = tidied(true).unwrap();
     let keys: Vec<_> = late.deletions.iter().map(|each| each.key.as_str()).collect();
     assert_eq!(keys.len(), 3, "an object, its blocks, and the segment with the bytes: {keys:?}");
     assert!(late.deletions.iter().all(|each| matches!(each.outcome, Some(Ok(())))), "{keys:?}");

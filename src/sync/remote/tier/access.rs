@@ -292,6 +292,11 @@ impl CircuitBreaker {
         }
     }
 
+    /// Returns true if an error that concerns this conversation is remembered.
+    pub(super) fn is_refused(&self, id: &Component) -> bool {
+        self.0.lock().refused.keys().flatten().any(|about| about == id)
+    }
+
     pub(super) fn succeeded(&self, about: Option<&Component>) {
         let mut state = self.0.lock();
         if state.failures > 0 {

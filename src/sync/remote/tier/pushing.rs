@@ -24,8 +24,8 @@ const SCAN_SELDOM: u32 = 50;
 /// the previous scan.
 const SLACK: Duration = Duration::from_secs(2);
 const SESSIONS: usize = 4096;
-/// Interval between lists of the conversations in which this host has removed something.
-const TIDY: Duration = Duration::from_hours(24);
+/// Interval between lists of the conversations in which this host has removed or merged something.
+const TIDY: Duration = Duration::from_hours(1);
 
 /// Result of one unit of work of the pusher. `Idle` means that there is no work before `until`,
 /// unless the number of changes of the backlog exceeds `changes`. `Ended` means that the tier is
@@ -111,7 +111,7 @@ impl TierInner {
                 Ok(None) => return false,
                 unchecked => {
                     pusher.unchecked = Some(VecDeque::new());
-                    unchecked.map(|all| pusher.unchecked = all)
+                    unchecked.map(|all| pusher.unchecked = all).map_err(|error| (None, error))
                 }
             },
             Some(unchecked) => {
@@ -119,11 +119,11 @@ impl TierInner {
                 else {
                     return false;
                 };
-                self.check(&known, &id)
+                self.check(&known, &id).map_err(|error| (Some(id), error))
             }
         };
-        if let Err(error) = found {
-            self.breaker.refused(None, &error);
+        if let Err((about, error)) = found {
+            self.breaker.refused(about.as_ref(), &error);
         }
         true
     }
@@ -170,6 +170,7 @@ impl TierInner {
 
     fn check(&self, known: &OpenBucket, id: &Component) -> Result<(), RemoteError> {
         let Some(conversation) = self.access.store.conversation(id)? else { return Ok(()) };
+        self.tell_unfit(id);
         let notes = known.home.conversation(id)?;
         let standing = standing(Some(&conversation), &notes, self.access.store.clock())?;
         if !standing.is_sent() {
@@ -286,8 +287,9 @@ impl TierInner {
         pusher.sessions.remove(id).unwrap_or_default()
     }
 
-    /// Tidies the next conversation in which this host has removed something, even if nothing is
-    /// pushed there. Lists these conversations once a day. Returns false if there is none now.
+    /// Tidies the next conversation in which this host has removed or merged something, even if
+    /// nothing is pushed there. Lists these conversations once an hour. Returns false if there is
+    /// none now.
     fn tidy_next(&self, now: Instant) -> bool {
         let Ok(Some(known)) = self.access.known() else { return false };
         let next = {

@@ -169,6 +169,36 @@ fn what_is_sealed_here_is_seen_there() {
     assert!(!other.knows("x"));
 }
 
+/// A conversation of which only some segments have arrived is not shown, and not denied.
+#[test]
+fn what_has_come_in_part_is_said_and_not_denied() {
+    let bucket = bucket();
+    let (one, other) = (Host::new(&bucket), Host::new(&bucket));
+    for call in ["x", "y", "z"] {
+        one.put(call, "some bytes\n");
+        one.send();
+    }
+    fs::remove_dir_all(other.scene.at("")).unwrap();
+    other.tier.0.identify().unwrap();
+    assert!(!other.tier.is_arriving(other.id()), "nothing is known of it");
+    // A list, and two of three segments.
+    bucket.fail_after(3, false);
+    other.look();
+    assert!(other.tier.is_arriving(other.id()));
+    assert!(other.scene.store.conversation(other.id()).unwrap().is_none());
+    bucket.work();
+    bucket.made();
+    other.clock.pass(Duration::from_mins(2));
+    other.meet();
+    soon(|| {
+        let conversation = other.scene.store.conversation(other.id()).unwrap()?;
+        (conversation.far_artifacts(None).unwrap().len() == 3).then_some(())
+    });
+    assert!(!other.tier.is_arriving(other.id()));
+    let gets = bucket.made().iter().filter(|made| *made == "get").count();
+    assert!(gets <= 2, "the mark, and the segment that was left: {gets}");
+}
+
 #[test]
 fn outputs_within_a_time_go_in_one_request() {
     let bucket = bucket();

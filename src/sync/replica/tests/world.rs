@@ -22,6 +22,8 @@ use lost::Loss;
 
 /// Hours of a day.
 const DAY: u64 = 24;
+/// Hours after which a host looks again before it publishes.
+const LOOK_AGE: u64 = 1;
 const HOSTS: u64 = 3;
 /// Names for which hosts compete. The last two exclude each other, because one is a directory of
 /// the other.
@@ -382,10 +384,10 @@ impl World {
     }
 
     /// Returns the segments that are covered according to the merges that a host has seen. Looks
-    /// first if the last look is a day old.
+    /// first if the last look is [`LOOK_AGE`] old.
     fn known_as_covered(&mut self, host: usize) -> Covered {
         let now = self.now;
-        let looked = self.hosts[host].disk.looked.take().filter(|(at, _)| now - at < DAY);
+        let looked = self.hosts[host].disk.looked.take().filter(|(at, _)| now - at < LOOK_AGE);
         let looked = looked.unwrap_or_else(|| (now, self.covered_for(host)));
         self.hosts[host].disk.looked.insert(looked).1.clone()
     }

@@ -71,6 +71,21 @@ fn what_a_store_never_takes_concerns_that_key() {
     }
 }
 
+/// A proxy or a mistaken endpoint answers so to any request. Only the refusal to write an object
+/// tells something of that object.
+#[test]
+fn an_unknown_bad_request_concerns_a_key_only_if_that_is_written() {
+    let fault = || status("400 Bad", "InvalidRequest");
+    let key = "conversations/c7/log/x";
+    assert!(fault().into_error("write", key).is_of_key());
+    for what in ["read", "list", "look at", "delete"] {
+        let error = fault().into_error(what, key);
+        assert!(error.may_pass() && !error.is_of_key(), "{what}: {error}");
+    }
+    let long = status("400 Bad", "KeyTooLongError").into_error("read", key);
+    assert!(long.is_of_key(), "{long}");
+}
+
 #[test]
 fn odd_answers_are_short_lines() {
     for body in ["", "<Code>", "</Code><Code>", "x", "\u{0}\u{1b}[31m", &"y".repeat(100_000)] {

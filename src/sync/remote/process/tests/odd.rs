@@ -7,7 +7,9 @@ use std::{io, thread};
 
 use bytes::Bytes;
 
-use crate::bucket::{Bucket, BucketError, Created, Deadline, Identity, Listed, RequestCounts};
+use crate::bucket::{
+    Bucket, BucketError, Created, Deadline, Identity, Listed, RequestCounts, StoreTime,
+};
 use crate::remote::Objects;
 
 /// A bucket whose requests for `slow` take some time, and whose other requests fail with all kinds
@@ -74,7 +76,7 @@ impl Objects for Odd {
         self.0.list_dirs(prefix, limit, deadline)
     }
 
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<StoreTime, BucketError> {
         self.0.modified(key, deadline)
     }
 

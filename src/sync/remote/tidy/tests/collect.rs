@@ -7,9 +7,9 @@ use crate::remote::tidy::*;
 
 const ONE_DAY: Duration = Duration::from_hours(24);
 
-fn collected(bucket: &TestBucket, host: &TestHost, dry_run: bool) -> Vec<Collected> {
-    let now = || store_now(bucket, host.notes.conversation(), soon()).unwrap();
-    collect(bucket, &host.notes, (!dry_run).then(now), soon()).unwrap()
+fn collected(bucket: &TestBucket, host: &TestHost) -> Vec<Collected> {
+    let now = store_now(bucket, host.notes.conversation(), soon()).unwrap();
+    collect(bucket, &host.notes, (now, WEEK), &soon).unwrap()
 }
 
 fn objects(bucket: &TestBucket, host: &TestHost) -> usize {
@@ -26,18 +26,18 @@ fn what_nobody_names_goes_after_a_week() {
     host.remove("removed");
     host.push_all(&bucket);
     bucket.pass(6 * ONE_DAY);
-    assert!(collected(&bucket, &host, false).is_empty());
+    assert!(collected(&bucket, &host).is_empty());
     assert_eq!(objects(&bucket, &host), 4);
     bucket.pass(2 * ONE_DAY);
-    let gone = collected(&bucket, &host, false);
+    let gone = collected(&bucket, &host);
     assert_eq!(gone.len(), 2, "the object and its blocks");
     assert!(gone.iter().all(|each| matches!(each.outcome, Some(Ok(())))));
     assert_eq!(objects(&bucket, &host), 2);
-    assert!(collected(&bucket, &host, false).is_empty());
+    assert!(collected(&bucket, &host).is_empty());
 }
 
 #[test]
-fn a_dry_run_deletes_nothing_and_writes_nothing() {
+fn a_survey_deletes_nothing_and_writes_nothing() {
     let (bucket, mut host) = (TestBucket::new(), TestHost::new());
     host.write("removed", vec![1; 300 << 10]);
     host.push_all(&bucket);
@@ -46,9 +46,10 @@ fn a_dry_run_deletes_nothing_and_writes_nothing() {
     host.write("new", vec![2; 300 << 10]);
     host.push_all(&bucket);
     bucket.made();
-    let gone = collected(&bucket, &host, true);
+    let survey = Survey::of(&bucket, &host.notes, &soon).unwrap();
+    let latest = survey.latest().unwrap();
+    assert_eq!(survey.unused((latest, WEEK)).len(), 2);
     assert_eq!(bucket.made(), ["list", "list"]);
-    assert!(gone.len() == 2 && gone.iter().all(|each| each.outcome.is_none() && each.size > 0));
     assert_eq!(objects(&bucket, &host), 4);
 }
 
@@ -63,7 +64,7 @@ fn an_upload_that_was_cut_off_is_collected() {
     host.push_all(&bucket);
     assert_eq!(objects(&bucket, &host), 3);
     bucket.pass(8 * ONE_DAY);
-    assert_eq!(collected(&bucket, &host, false).len(), 1);
+    assert_eq!(collected(&bucket, &host).len(), 1);
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn nothing_goes_while_a_segment_cannot_be_read() {
     bucket.pass(8 * ONE_DAY);
     let reader = TestHost::new();
     for _ in 0..2 {
-        let error = collect(&bucket, &reader.notes, Some(u64::MAX), soon()).unwrap_err();
+        let error = collect(&bucket, &reader.notes, (u64::MAX, WEEK), &soon).unwrap_err();
         let why = Unknown::Unreadable;
         assert!(is_blind(&error, why), "{error}");
     }
@@ -109,12 +110,12 @@ fn nothing_goes_while_a_segment_is_missing() {
     let bytes = bucket.get(&first, None, soon()).unwrap();
     bucket.delete(vec![first.clone()], soon());
     for reader in [&TestHost::new(), &host] {
-        let error = collect(&bucket, &reader.notes, Some(u64::MAX), soon()).unwrap_err();
+        let error = collect(&bucket, &reader.notes, (u64::MAX, WEEK), &soon).unwrap_err();
         assert!(is_blind(&error, Unknown::Missing), "{error}");
     }
     assert_eq!(objects(&bucket, &host), 2);
     bucket.create(&first, &bytes, soon()).unwrap();
-    assert!(collected(&bucket, &TestHost::new(), false).is_empty());
+    assert!(collected(&bucket, &TestHost::new()).is_empty());
     assert_eq!(objects(&bucket, &host), 2);
 }
 
@@ -124,11 +125,11 @@ fn nothing_goes_while_the_list_names_what_is_not_there() {
     let (host, first) = pushed(&bucket);
     bucket.hide(Some(&first));
     let reader = TestHost::new();
-    let error = collect(&bucket, &reader.notes, Some(u64::MAX), soon()).unwrap_err();
+    let error = collect(&bucket, &reader.notes, (u64::MAX, WEEK), &soon).unwrap_err();
     assert!(is_blind(&error, Unknown::Absent), "{error}");
     assert_eq!(objects(&bucket, &host), 2);
     bucket.hide(None);
-    assert!(collected(&bucket, &reader, false).is_empty());
+    assert!(collected(&bucket, &reader).is_empty());
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn nothing_goes_where_no_segment_is_left() {
     let prefix = log_prefix(host.notes.conversation());
     let keys = bucket.names(&prefix).into_iter().map(|name| format!("{prefix}{name}"));
     bucket.delete(keys.collect(), soon());
-    let error = collect(&bucket, &TestHost::new().notes, Some(u64::MAX), soon()).unwrap_err();
+    let error = collect(&bucket, &TestHost::new().notes, (u64::MAX, WEEK), &soon).unwrap_err();
     assert!(matches!(error, RemoteError::NoLog { .. }), "{error}");
     assert_eq!(objects(&bucket, &host), 2);
 }

@@ -1,12 +1,12 @@
 //! Operations of hosts on the bucket other than publishing: merges, and deletion of unused segments
 //! and objects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::replica::tests::host::{Message, Piece, Place, digest};
-use crate::replica::{Accepted, Publication, SegmentId, State, merge};
+use crate::replica::{Accepted, Publication, SegmentId, State, WriterId, merge};
 
-use super::{DAY, World};
+use super::{DAY, LOOK_AGE, World};
 
 /// Hours of a week.
 const WEEK: u64 = 168;
@@ -41,8 +41,9 @@ impl World {
         }
         let now = self.now;
         let covers = |id: &SegmentId| {
-            let covering =
-                |(at, piece): &(u64, Piece)| piece.covers.contains_key(id) && now - at >= DAY;
+            let covering = |(at, piece): &(u64, Piece)| {
+                piece.covers.contains_key(id) && self.has_rested(piece.id, *at)
+            };
             self.log.values().any(covering)
         };
         let is_alone = self.log.len() == 1;
@@ -54,6 +55,22 @@ impl World {
         let before = self.said();
         self.log.retain(|id, _| !gone.contains(id));
         assert!(is_same(&before, &self.said()), "what is swept away said something");
+    }
+
+    /// Returns true if the segments that a merge covers can be deleted. `at` is the time of the
+    /// merge. Either all hosts that published something in the last day have published something
+    /// since the merge, and so have looked since, or the merge is a day old.
+    fn has_rested(&self, merge: SegmentId, at: u64) -> bool {
+        let mut latest = BTreeMap::new();
+        for (id, (at, _)) in &self.log {
+            let latest = latest.entry(id.writer).or_insert(*at);
+            *latest = (*latest).max(*at);
+        }
+        let has_passed = |(writer, latest): (WriterId, u64)| {
+            writer == merge.writer || latest >= at + LOOK_AGE || self.now - latest >= DAY
+        };
+        let age = self.now - at;
+        age >= DAY || age >= LOOK_AGE && latest.into_iter().all(has_passed)
     }
 
     /// Adds a segment to the log again after it was merged and deleted. This happens if a request
