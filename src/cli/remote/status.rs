@@ -15,8 +15,8 @@ use ctxfs_core::model::{Component, visible};
 use ctxfs_store::{Store, Time};
 use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
 use ctxfs_sync::remote::{
-    Home, KnownBucket, Moment, RemoteError, Stored, SyncStatus, known_bucket, look, standing,
-    store_now,
+    Home, KnownBucket, Moment, RemoteError, Stored, SyncStatus, known_bucket, look, pieces,
+    standing, store_now,
 };
 use ctxfs_sync::replica::{self, Changes, Claim, Name, State};
 
@@ -172,7 +172,8 @@ fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, SyncS
     let mut all = Vec::new();
     for id in ids {
         let (conversation, notes) = (store.conversation(&id)?, home.conversation(&id)?);
-        let found = standing(conversation.as_deref(), &notes, store.clock())?;
+        let mut found = standing(conversation.as_deref(), &notes, store.clock())?;
+        found.refused = pieces(&notes)?.refused;
         let is_empty = found.segments == 0 && found.others == 0 && found.refused.is_empty();
         if conversation.is_some() || !is_empty {
             all.push((id, found));

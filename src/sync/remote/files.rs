@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::remote::{Agreement, Notes, RemoteError, pieces};
+use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Base, Changes, Entry, FileKey, FileVersion, FoundFile, Origin, SegmentId};
 use ctxfs_core::model::{ArtifactState, Record, RelPath, Removal};
 use ctxfs_store::{
@@ -456,34 +456,28 @@ pub struct SyncStatus {
     pub elsewhere: Vec<String>,
 }
 
-/// Returns the status of a conversation. `conversation` is `None` if it is not in the store.
+/// Returns the status of a conversation. `conversation` is `None` if it is not in the store. Does not
+/// parse the segments, and leaves `refused` empty: see [`Pieces`](crate::remote::Pieces).
 pub fn standing(
     conversation: Option<&Conversation>,
     notes: &Notes,
     clock: FileClock,
 ) -> Result<SyncStatus, RemoteError> {
-    let (changes, files) = match conversation {
-        Some(conversation) => {
-            let (agreement, files) = compare(conversation, notes, clock)?;
-            (Changes::since(&agreement.base, &files.found), files)
-        }
-        None => {
-            let changes = Changes::since(&notes.agreement()?.base, &BTreeMap::new());
-            (changes, LocalFiles::default())
-        }
+    let (agreement, files) = match conversation {
+        Some(conversation) => compare(conversation, notes, clock)?,
+        None => (notes.agreement()?, LocalFiles::default()),
     };
+    let changes = Changes::since(&agreement.base, &files.found);
     let is_partial = !files.unread.is_empty();
     let elsewhere = files.elsewhere;
     let mut standing = SyncStatus { is_partial, elsewhere, ..SyncStatus::of(&changes) };
     if let Some(conversation) = conversation {
-        let agreement = notes.agreement()?;
         standing.messages = unsent_messages(conversation, &agreement)?;
         standing.unshared = agreement.unshared;
     }
     standing.is_sending = notes.intent()?.is_some();
     standing.segments = notes.segments()?.len();
     standing.looked = notes.looked()?;
-    standing.refused = pieces(notes)?.refused;
     Ok(standing)
 }
 

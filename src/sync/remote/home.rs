@@ -131,8 +131,11 @@ impl Home {
     /// Returns true if host and bucket agreed on content of a conversation that is no longer in the
     /// store. Creates nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
+        if store.conversation(id)?.is_some() {
+            return Ok(false);
+        }
         let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
-        Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
+        Ok(!notes.agreement()?.is_new())
     }
 
     /// Returns true if the conversation is not in the store, and only some of its segments have

@@ -243,7 +243,8 @@ pub(crate) fn append_sent(notes: &Notes, intent: &Intent) -> Result<bool, Remote
         let last = last.and_then(|line| serde_json::from_slice(line).ok());
         let Some(JournalTail { mut at }) = last else { return Ok(false) };
         let mut clock = Clock::default();
-        [at.stamp, intent.stamp].into_iter().for_each(|stamp| clock.see(stamp));
+        clock.see(at.stamp);
+        clock.see(intent.stamp);
         (at.writer, at.next) = (Some(intent.segment.writer), intent.segment.number + 1);
         (at.stamp, at.messages) = (clock.last(), intent.messages.unwrap_or(at.messages));
         append(&file, (Vec::new(), puts.iter().collect()), &at)?;
