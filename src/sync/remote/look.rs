@@ -36,8 +36,8 @@ const FIRST_BATCH: usize = 16;
 const LISTS: usize = 3;
 
 /// Result of a look. `new` are the segments that were fetched. `gone` are local segments that were
-/// dropped because they left the bucket and are covered or empty. `segments` are all segments in
-/// the bucket. `is_copied` is true if a copy of this host also publishes: the bucket has segments
+/// dropped because they left the bucket and are covered or empty. `segments` are the segments
+/// that were listed, and `there` are all in the bucket, with those whose names were skipped. `is_copied` is true if a copy of this host also publishes: the bucket has segments
 /// of this host's writer id that this host did not write.
 ///
 /// If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, this host does not know the
@@ -61,6 +61,7 @@ pub struct LookReport {
     pub gaps: Vec<SegmentId>,
     pub is_copied: bool,
     pub segments: Vec<Listed>,
+    pub there: BTreeSet<SegmentId>,
     read: ReadPieces,
 }
 
@@ -363,6 +364,7 @@ impl LookRun<'_> {
         let named_only = listed.iter().filter(is_absent).filter(|id| !self.is_refused(**id));
         self.looked.absent = named_only.copied().collect();
         self.looked.gaps = covered.gaps(listed.iter().copied());
+        self.looked.there.clone_from(&listed);
         self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::bucket::{
     RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
 };
 use crate::remote::push::{LOOK_AGE, MOST_REMOVED};
-use crate::remote::tidy::WEEK;
+use crate::remote::tidy::{StoreClock, WEEK};
 use crate::remote::{
     Intent, LookReport, Piece, Pieces, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
 };
@@ -116,21 +116,21 @@ impl Push<'_> {
         &self,
         looked: &LookReport,
         pieces: &[Piece],
-        (now, stale): (u64, &BTreeSet<SegmentId>),
+        (clock, stale): (StoreClock, &BTreeSet<SegmentId>),
     ) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
         let mut useless = BTreeSet::new();
         // A merge that another one covers counts, too. Otherwise frequent merges would keep all.
         for (merge, covers) in self.notes.covers()? {
             let Some(listed) = log.get(&merge) else { continue };
-            let rests = has_rested((merge, listed.modified_ms), &log, now);
+            let rests = has_rested((merge, listed.modified_ms), &log, clock);
             let is_stale = |id: &SegmentId| log.len() < PAGE && stale.contains(id);
             useless.extend(covers.into_keys().filter(|id| rests || is_stale(id)));
         }
         if let [piece] = pieces
             && piece.says_nothing()
             && log.len() == 1
-            && log.values().all(|listed| now.saturating_sub(listed.modified_ms) >= WEEK)
+            && log.values().all(|listed| clock.now.saturating_sub(listed.modified_ms) >= WEEK)
         {
             useless.insert(piece.id);
         }
@@ -272,7 +272,8 @@ pub(super) fn stale(
 }
 
 /// Returns true if the segments that a merge covers can be deleted. `at` is the time of the merge.
-fn has_rested((merge, at): (SegmentId, u64), log: &SegmentList, now: u64) -> bool {
+fn has_rested((merge, at): (SegmentId, u64), log: &SegmentList, clock: StoreClock) -> bool {
+    let StoreClock { now, is_exact } = clock;
     let age = now.saturating_sub(at);
     let mut latest: BTreeMap<WriterId, u64> = BTreeMap::new();
     for (id, listed) in log {
@@ -283,7 +284,7 @@ fn has_rested((merge, at): (SegmentId, u64), log: &SegmentList, now: u64) -> boo
         let look = at + LOOK_AGE.as_millis() as u64;
         writer == merge.writer || latest >= look || now.saturating_sub(latest) >= DAY
     };
-    age >= DAY || age >= HOUR && latest.into_iter().all(has_passed)
+    age >= DAY || is_exact && age >= HOUR && latest.into_iter().all(has_passed)
 }
 
 struct CopiedLine<'a> {

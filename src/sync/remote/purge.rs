@@ -227,7 +227,7 @@ impl Synchronizer<'_> {
         }
         let now = match self.store_now(id) {
             Err(RemoteError::Clocks { .. }) => return Ok(()),
-            now => now?,
+            clock => clock?.now,
         };
         let when = (now, UNNAMED, false);
         purged.deletions.extend(collect_staged(self.bucket, id, when, deadline)?);

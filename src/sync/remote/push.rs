@@ -132,6 +132,12 @@ impl Push<'_> {
             return Ok(());
         }
         let before = self.notes.agreement()?;
+        // A host that was shown messages of others, and has sent none, has not lost its state. If it
+        // begins with the words of another host, these are its own.
+        let is_fresh = before.writer.is_none() && self.notes.shown()?.is_some();
+        if is_fresh || self.source.message_lines(&before.messages)?.0.is_empty() {
+            return Ok(());
+        }
         let messages = after_published(self.source, self.notes, &before)?;
         self.notes.save(&before, &Agreement { messages, ..before.clone() })
     }
@@ -353,8 +359,15 @@ impl Push<'_> {
             return self.outcome_of_old(intent, bytes);
         }
         let whole = bytes::Bytes::copy_from_slice(bytes);
+        let since = (self.now)();
         match self.bucket.create(&key, &whole, (self.deadline)())? {
-            Created::New => Ok(SendOutcome::Sent),
+            Created::New if (self.now)().since(&since) < LOOK_AGE => Ok(SendOutcome::Sent),
+            // While this host was suspended, a copy of it may have sent another segment with this
+            // name, which was merged and deleted.
+            Created::New => {
+                look(self.bucket, self.notes, self.deadline)?;
+                Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(SendOutcome::Sent))
+            }
             Created::Exists => self.compare(&key, bytes),
         }
     }

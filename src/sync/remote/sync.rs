@@ -10,6 +10,7 @@ use crate::remote::files::compare_and_save;
 use crate::remote::look::look_for_readers;
 use crate::remote::messages::MergedLog;
 use crate::remote::notes::ShownMessages;
+use crate::remote::push::LOOK_AGE;
 use crate::remote::source::{
     is_original_directory, locate_log, log_start, removed_messages, replaced_messages,
 };
@@ -253,6 +254,7 @@ impl Synchronizer<'_> {
         id: &Component,
         downloads: Downloads,
     ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
+        let since = (self.now)();
         let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
         if listed.is_empty() {
             // A directory of the conversation may have been left behind.
@@ -260,7 +262,9 @@ impl Synchronizer<'_> {
             return Ok(None);
         }
         let notes = self.notes_to_pull(id, downloads)?;
-        let listed = (Some(listed), downloads == Downloads::OnRead);
+        // A list that took long may lack a merge, and some of the segments that it covers.
+        let listed = Some(listed).filter(|_| (self.now)().since(&since) < LOOK_AGE);
+        let listed = (listed, downloads == Downloads::OnRead);
         let mut looked = look_for_readers(self.bucket, &notes, self.deadline, listed)?;
         let merged = MergedState::of(&mut looked, &notes)?;
         // Unreadable segments may contain living content.
@@ -368,9 +372,7 @@ impl Synchronizer<'_> {
     ) -> Result<bool, RemoteError> {
         let Some((intent, _)) = notes.intent()? else { return Ok(false) };
         let id = intent.segment;
-        let name = format!("{id}.");
-        let is_there = looked.segments.iter().any(|listed| listed.name.starts_with(&name));
-        let was_sent = is_there || notes.covered()?.contains(&id);
+        let was_sent = looked.there.contains(&id) || notes.covered()?.contains(&id);
         if was_sent {
             self.run(conversation, notes, &Changes::default(), &mut Session::default())?;
         }
@@ -396,11 +398,9 @@ fn plan(
 /// to do. Returns `None` if it cannot be computed.
 fn settled(conversation: &Conversation, looked: &LookReport) -> Option<String> {
     let number = conversation.state_number().ok()?;
-    let mut names: Vec<&str> = looked.segments.iter().map(|listed| listed.name.as_str()).collect();
-    names.sort_unstable();
     let mut hasher = blake3::Hasher::new();
-    for name in names {
-        hasher.update(name.as_bytes()).update(b"\0");
+    for id in &looked.there {
+        hasher.update(id.to_string().as_bytes()).update(b"\0");
     }
     Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
 }

@@ -94,7 +94,8 @@ impl Synchronizer<'_> {
         };
         let mut after = untidy.unwrap_or_else(|| Untidy::new(now.clone()));
         let log = log_prefix(id);
-        let is_swept = tidied.deletions.iter().any(|each| each.key.starts_with(&log));
+        let is_done = |each: &Collected| matches!(each.outcome, Some(Ok(())));
+        let is_swept = tidied.deletions.iter().any(|it| it.key.starts_with(&log) && is_done(it));
         let is_old = |merged: &Moment| now.since(merged) >= DAY + 2 * RESTED;
         if tidying == GcMode::Delete && !tidied.merges.is_empty() {
             after.merged = Some(now.clone());
@@ -122,11 +123,11 @@ impl Synchronizer<'_> {
         }
         // A host that may not delete would leave an object each time that it asks for the time.
         let is_known = tidying == GcMode::Delete && !notes.segments()?.is_empty();
-        let now = is_known.then(|| self.store_now(id)).transpose()?;
-        let (merges, stale) = push.merge_all(now)?;
+        let clock = is_known.then(|| self.store_now(id)).transpose()?;
+        let (merges, stale) = push.merge_all(clock.map(|clock| clock.now))?;
         let mut tidied = GarbageReport { merges, ..GarbageReport::default() };
         if tidying == GcMode::Delete {
-            tidied.deletions = self.deleted(&push, &notes, (now, &stale))?;
+            tidied.deletions = self.deleted(&push, &notes, (clock, &stale))?;
         }
         for each in &tidied.deletions {
             tracing::info!(key = %each.key, outcome = ?each.outcome, "deleted from the bucket");
@@ -140,7 +141,7 @@ impl Synchronizer<'_> {
         &self,
         push: &Push<'_>,
         notes: &Notes,
-        (now, stale): (Option<u64>, &BTreeSet<SegmentId>),
+        (clock, stale): (Option<StoreClock>, &BTreeSet<SegmentId>),
     ) -> Result<Vec<Collected>, RemoteError> {
         let (survey, id) = (Survey::of(self.bucket, notes, self.deadline)?, notes.conversation());
         let Some(latest) = survey.latest() else {
@@ -148,13 +149,14 @@ impl Synchronizer<'_> {
             if any.is_empty() {
                 return Ok(Vec::new());
             }
-            let now = self.store_now(id)?;
+            let now = self.store_now(id)?.now;
             return collect_staged(self.bucket, id, (now, WEEK, false), (self.deadline)());
         };
-        let now = now.map_or_else(|| self.store_now(id), Ok)?;
+        let clock = clock.map_or_else(|| self.store_now(id), Ok)?;
+        let now = clock.now;
         let objects = survey.objects.iter().map(|listed| listed.modified_ms);
         agree(id, objects.chain([latest]).max().unwrap_or_default().saturating_sub(now))?;
-        let useless = push.to_sweep(&survey.looked, &survey.found.pieces, (now, stale))?;
+        let useless = push.to_sweep(&survey.looked, &survey.found.pieces, (clock, stale))?;
         let unused = survey.unused((now, WEEK));
         let (objects, log) = (objects_prefix(id), log_prefix(id));
         let deadline = (self.deadline)();
@@ -167,14 +169,18 @@ impl Synchronizer<'_> {
     }
 
     /// Returns the current time by the clock of the object store. Fails if this host's clock, or the
-    /// time of the response, contradicts it by more than an hour: ages are then unknown.
-    pub(super) fn store_now(&self, conversation: &Component) -> Result<u64, RemoteError> {
+    /// time of the response, contradicts it by more than an hour: ages are then unknown. It is exact
+    /// if both tell it within [`EXACT`].
+    pub(super) fn store_now(&self, conversation: &Component) -> Result<StoreClock, RemoteError> {
         let StoreTime { written_ms, answered_ms } =
             store_time(self.bucket, conversation, (self.deadline)())?;
+        let mut is_exact = answered_ms.is_some();
         for other in [Some((self.now)().wall), answered_ms].into_iter().flatten() {
-            agree(conversation, written_ms.abs_diff(other))?;
+            let apart = written_ms.abs_diff(other);
+            agree(conversation, apart)?;
+            is_exact &= apart <= EXACT;
         }
-        Ok(written_ms)
+        Ok(StoreClock { now: written_ms, is_exact })
     }
 
     fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<GarbageReport, RemoteError> {
@@ -183,7 +189,8 @@ impl Synchronizer<'_> {
         // A dry run does not write an object to get the store's time. The latest write is a lower
         // bound of it.
         let (id, now) = (notes.conversation(), survey.latest().unwrap_or_default());
-        let useless = push.to_sweep(&survey.looked, &survey.found.pieces, (now, &stale))?;
+        let clock = StoreClock { now, is_exact: true };
+        let useless = push.to_sweep(&survey.looked, &survey.found.pieces, (clock, &stale))?;
         let to_merge = push.to_merge((&survey.looked, &survey.found), stale)?.len();
         let (objects, log, deadline) = (objects_prefix(id), log_prefix(id), (self.deadline)());
         let mut deletions = deleted(self.bucket, (&log, &useless), true, deadline);
@@ -194,6 +201,15 @@ impl Synchronizer<'_> {
         deletions.extend(collect_staged(self.bucket, id, when, (self.deadline)())?);
         Ok(GarbageReport { to_merge, deletions, ..GarbageReport::default() })
     }
+}
+
+/// The current time by the clock of the object store, in milliseconds since the epoch. `is_exact` is
+/// false if the times in the bucket may come from the clocks of other hosts, as in a directory, or if
+/// clocks differ by minutes. An hour by these times may then be no hour.
+#[derive(Clone, Copy)]
+pub(crate) struct StoreClock {
+    pub(crate) now: u64,
+    pub(crate) is_exact: bool,
 }
 
 /// Fails if clocks are more than an hour apart.
@@ -247,6 +263,8 @@ pub(super) const WEEK: u64 = 7 * 24 * HOUR;
 /// for a request in flight.
 pub(super) const UNNAMED: u64 = 25 * HOUR;
 const HOUR: u64 = 60 * 60 * 1000;
+/// Number of milliseconds by which exact clocks may differ.
+const EXACT: u64 = HOUR / 6;
 
 /// An object or segment that was deleted or would be deleted. It has the key, the size in bytes,
 /// and the outcome of the deletion, which is `None` in a dry run.

@@ -122,6 +122,7 @@ fn known_names_may_be_skipped() {
     bucket.skip();
     let looked = look_at_news(&bucket, &reader.notes, &soon).unwrap();
     assert_eq!(looked.segments.len(), 2, "the first name, and the new one");
+    assert_eq!(looked.there.len(), 4, "also those that were skipped");
     assert_eq!((looked.new.len(), &looked.missing, &looked.gaps), (1, &vec![], &vec![]));
     assert_eq!(reader.living(), writer.own());
     // What is not known is seen, whatever its number.

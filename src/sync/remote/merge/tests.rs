@@ -31,8 +31,8 @@ fn merged_after(
 fn swept(bucket: &TestBucket, host: &mut TestHost) -> usize {
     let (looked, pieces) = (host.look(bucket), host.pieces());
     let now = store_now(bucket, host.notes.conversation(), soon()).unwrap();
-    let none = BTreeSet::new();
-    let useless = host.pushing(bucket, |push, _| push.to_sweep(&looked, &pieces, (now, &none)));
+    let (clock, none) = (StoreClock { now, is_exact: true }, BTreeSet::new());
+    let useless = host.pushing(bucket, |push, _| push.to_sweep(&looked, &pieces, (clock, &none)));
     let useless = useless.unwrap();
     let prefix = log_prefix(host.notes.conversation());
     let keys = useless.iter().map(|listed| format!("{prefix}{}", listed.name)).collect();

@@ -284,6 +284,18 @@ fn all_hosts_see_the_messages_in_one_order() {
 }
 
 #[test]
+fn a_host_that_begins_with_the_words_of_another_is_heard() {
+    let (one, other) = two_hosts();
+    one.say("go on");
+    one.push();
+    other.pull();
+    other.say("go on");
+    other.push();
+    one.pull();
+    assert_eq!(one.heard(), ["go on", "go on"]);
+}
+
+#[test]
 fn a_host_that_is_alone_reads_the_file_that_it_writes() {
     let (one, other) = two_hosts();
     for text in ["a", "b", "c"] {
