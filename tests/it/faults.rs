@@ -9,5 +9,6 @@ mod file_limit;
 mod moves;
 mod random;
 mod records;
+mod signals;
 mod table;
 mod times;
