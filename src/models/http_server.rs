@@ -5,15 +5,17 @@
 //! clients that are not admitted are closed first, then connections without a request, then
 //! connections whose client does not read its answer, and then connections that wait for a turn.
 //!
-//! No peer on another machine has more than [`SHARE`] connections, and of each token no more than as
-//! many requests are answered at a time: further ones wait. So neither shuts out the others.
+//! No other machine has more than [`SHARE`] connections. Of each token, no more than [`TURNS`]
+//! requests have a turn at a time, and further ones wait. So no single machine or token shuts out the
+//! others.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 use std::future::pending;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,6 +32,10 @@ use tokio::time::sleep;
 
 const CONNECTIONS: usize = 512;
 const SHARE: usize = CONNECTIONS / 4 * 3;
+/// Fewer than [`SHARE`], so that a machine whose requests have all turns can still connect to end one.
+const TURNS: usize = CONNECTIONS / 2;
+/// The part of an IPv6 address that is the same for all addresses of a machine.
+const MACHINE_BITS: u128 = u128::MAX << 64;
 /// Time limit for the head of the first request.
 const FIRST_HEAD: Duration = Duration::from_secs(5);
 /// Time limit for the head of a further request, counted from the end of the previous request.
@@ -51,7 +57,10 @@ where
     let connections = Arc::new(OpenConnections::default());
     loop {
         let (stream, peer) = match listener.accept().await {
-            Ok((stream, peer)) => (stream, peer.ip()),
+            Ok((stream, peer)) => {
+                let here = stream.local_addr().ok().map(|address| address.ip());
+                (stream, Peer::of(peer.ip(), here))
+            }
             Err(error) => {
                 tracing::warn!("a connection cannot be taken: {error}");
                 sleep(PAUSE).await;
@@ -106,9 +115,31 @@ where
 pub struct Connection {
     /// Signal that closes the connection.
     pub hang_up: Arc<Notify>,
-    peer: IpAddr,
+    peer: Peer,
     turns: Arc<TokenTurns>,
     state: Arc<Mutex<ConnectionState>>,
+}
+
+/// The machine that a connection comes from. All users of this machine have the same addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Here,
+    Elsewhere(IpAddr),
+}
+
+impl Peer {
+    /// Returns the machine with the address `peer`. `here` is the address of this machine that the
+    /// peer has connected to.
+    fn of(peer: IpAddr, here: Option<IpAddr>) -> Self {
+        let peer = peer.to_canonical();
+        if peer.is_loopback() || here.is_some_and(|here| here.to_canonical() == peer) {
+            return Self::Here;
+        }
+        Self::Elsewhere(match peer {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & MACHINE_BITS).into(),
+            IpAddr::V4(_) => peer,
+        })
+    }
 }
 
 /// `turn` is held while a request of a token is answered.
@@ -135,7 +166,7 @@ struct TokenTurns(Mutex<HashMap<usize, Arc<Semaphore>>>);
 impl TokenTurns {
     fn of(&self, token: usize) -> Arc<Semaphore> {
         let mut turns = self.0.lock();
-        Arc::clone(turns.entry(token).or_insert_with(|| Arc::new(Semaphore::new(SHARE))))
+        Arc::clone(turns.entry(token).or_insert_with(|| Arc::new(Semaphore::new(TURNS))))
     }
 }
 
@@ -146,12 +177,15 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Records that a request has authenticated its client, and waits for a turn of the `token`
-    /// with this number, if the client has one. The turn ends with the answer. If the limit is
-    /// reached, connections without this record are closed first.
-    pub async fn admit(&self, token: Option<usize>) {
+    /// Records that a request has authenticated its client. If the limit is reached, connections
+    /// without this record are closed first.
+    pub fn admit(&self) {
         self.state.lock().is_admitted = true;
-        let Some(token) = token else { return };
+    }
+
+    /// Waits for a turn of the token with this number. The turn ends with the answer. Must not be
+    /// called for a request that can end another one, which may have the last turn.
+    pub async fn turn(&self, token: usize) {
         let turns = self.turns.of(token);
         let mut turn = Arc::clone(&turns).try_acquire_owned().ok();
         if turn.is_none() {
@@ -178,20 +212,30 @@ impl Connection {
         }
     }
 
-    /// Returns the key by which connections are closed, lowest first: a rank, and the time at which
-    /// the connection became idle or began to send. Returns `None` if the connection must not be
-    /// closed.
-    fn rank(&self) -> Option<(u8, Option<Instant>)> {
+    /// Returns `None` if the connection must not be closed.
+    fn rank(&self) -> Option<ClosingRank> {
         let state = self.state.lock();
         match state.pace {
             // Activity does not protect a client that is not admitted.
-            _ if !state.is_admitted => Some((0, None)),
-            ConnectionPace::Idle => Some((1, Some(state.since))),
-            ConnectionPace::Sending if state.since.elapsed() > SLOW => Some((2, Some(state.since))),
-            ConnectionPace::Waiting => Some((3, Some(state.since))),
+            _ if !state.is_admitted => Some(ClosingRank::NotAdmitted),
+            ConnectionPace::Idle => Some(ClosingRank::Idle(state.since)),
+            ConnectionPace::Sending if state.since.elapsed() > SLOW => {
+                Some(ClosingRank::Unread(state.since))
+            }
+            ConnectionPace::Waiting => Some(ClosingRank::Waiting(Reverse(state.since))),
             ConnectionPace::Sending | ConnectionPace::Answering => None,
         }
     }
+}
+
+/// The order in which connections are closed: by kind, and within a kind the oldest first. Of
+/// connections that wait for a turn, the newest is closed first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum ClosingRank {
+    NotAdmitted,
+    Idle(Instant),
+    Unread(Instant),
+    Waiting(Reverse<Instant>),
 }
 
 #[derive(Default)]
@@ -223,11 +267,10 @@ struct OpenConnection {
 
 impl OpenConnections {
     /// Closes a connection if a limit is reached.
-    fn make_room(&self, peer: IpAddr) -> Room {
+    fn make_room(&self, peer: Peer) -> Room {
         let mut numbered = self.numbered.lock();
         let of_peer = |connection: &Connection| connection.peer == peer;
-        // All users of this machine have the same address.
-        let has_share = !peer.is_loopback()
+        let has_share = peer != Peer::Here
             && numbered.open.values().filter(|open| of_peer(open)).count() >= SHARE;
         if numbered.open.len() < CONNECTIONS && !has_share {
             return Room::Free;
@@ -243,7 +286,7 @@ impl OpenConnections {
         Room::Free
     }
 
-    fn open(self: &Arc<Self>, peer: IpAddr) -> OpenConnection {
+    fn open(self: &Arc<Self>, peer: Peer) -> OpenConnection {
         let state = ConnectionState {
             is_admitted: false,
             has_asked: false,
@@ -323,8 +366,8 @@ mod tests {
 
     use super::*;
 
-    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+    const HERE: Peer = Peer::Here;
+    const ELSEWHERE: Peer = Peer::Elsewhere(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)));
 
     /// Opens the maximum number of connections.
     fn full(connections: &Arc<OpenConnections>) -> Vec<OpenConnection> {
@@ -333,10 +376,6 @@ mod tests {
             connections.open(HERE)
         };
         (0..CONNECTIONS).map(room).collect()
-    }
-
-    fn admit(open: &OpenConnection) {
-        open.connection.state.lock().is_admitted = true;
     }
 
     fn is_open(open: &OpenConnection) -> bool {
@@ -348,7 +387,7 @@ mod tests {
         let connections = Arc::<OpenConnections>::default();
         let open = full(&connections);
         for (number, pace) in [(0, ConnectionPace::Idle), (1, ConnectionPace::Answering)] {
-            admit(&open[number]);
+            open[number].connection.admit();
             open[number].connection.set(pace);
         }
         assert_eq!(connections.make_room(HERE), Room::Free);
@@ -363,7 +402,7 @@ mod tests {
         let connections = Arc::<OpenConnections>::default();
         let open = full(&connections);
         for open in &open {
-            admit(open);
+            open.connection.admit();
             open.connection.set(ConnectionPace::Answering);
         }
         assert_eq!(connections.make_room(HERE), Room::None, "none waits for a client");
@@ -374,7 +413,7 @@ mod tests {
         assert_eq!(connections.make_room(HERE), Room::Free);
         assert!(!is_open(&open[5]) && is_open(&open[3]));
         let another = connections.open(HERE);
-        admit(&another);
+        another.connection.admit();
         for open in [&another, &open[3]] {
             open.connection.set(ConnectionPace::Answering);
         }
@@ -395,7 +434,7 @@ mod tests {
         assert!(!is_open(&open[0]) && is_open(&open[SHARE]));
         open.push(connections.open(ELSEWHERE));
         for open in &open {
-            admit(open);
+            open.connection.admit();
             open.connection.set(ConnectionPace::Answering);
         }
         assert_eq!(connections.make_room(ELSEWHERE), Room::NoneOfPeer);
@@ -406,24 +445,42 @@ mod tests {
     async fn requests_of_a_token_wait_for_its_turns_and_give_way_to_others() {
         let connections = Arc::<OpenConnections>::default();
         let open = full(&connections);
-        for open in &open[..SHARE] {
-            open.connection.set(ConnectionPace::Answering);
-            open.connection.admit(Some(1)).await;
-        }
-        open[SHARE + 1].connection.admit(Some(2)).await;
-        open[SHARE + 1].connection.set(ConnectionPace::Answering);
-        for open in &open[SHARE + 2..] {
-            admit(open);
+        for open in &open {
+            open.connection.admit();
             open.connection.set(ConnectionPace::Answering);
         }
-        assert!(timeout(SLOW / 100, open[SHARE].connection.admit(Some(1))).await.is_err());
-        assert_eq!(connections.make_room(HERE), Room::Free);
-        assert!(!is_open(&open[SHARE]), "it waits");
-        let another = connections.open(HERE);
-        admit(&another);
-        another.connection.set(ConnectionPace::Answering);
+        for open in &open[..TURNS] {
+            open.connection.turn(1).await;
+        }
+        open[TURNS + 2].connection.turn(2).await;
+        let [older, newer] = [TURNS, TURNS + 1];
+        for waiting in [older, newer] {
+            assert!(timeout(SLOW / 100, open[waiting].connection.turn(1)).await.is_err());
+        }
+        let mut others = Vec::new();
+        for (gives_way, stays) in [(newer, Some(older)), (older, None)] {
+            assert_eq!(connections.make_room(HERE), Room::Free);
+            assert!(!is_open(&open[gives_way]) && stays.is_none_or(|stays| is_open(&open[stays])));
+            let another = connections.open(HERE);
+            another.connection.admit();
+            another.connection.set(ConnectionPace::Answering);
+            others.push(another);
+        }
         assert_eq!(connections.make_room(HERE), Room::None);
         open[0].connection.set(ConnectionPace::Idle);
-        timeout(SLOW, open[SHARE].connection.admit(Some(1))).await.unwrap();
+        timeout(SLOW, open[older].connection.turn(1)).await.unwrap();
+    }
+
+    #[test]
+    fn the_addresses_of_a_machine_are_one_peer() {
+        let peer = |peer: &str, here: &str| Peer::of(peer.parse().unwrap(), here.parse().ok());
+        for here in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "192.0.2.1"] {
+            assert_eq!(peer(here, "::ffff:192.0.2.1"), Peer::Here, "{here}");
+        }
+        for (one, other) in [("192.0.2.7", "::ffff:192.0.2.7"), ("2001:db8::1", "2001:db8::f:2")] {
+            assert_eq!(peer(one, "192.0.2.1"), peer(other, ""), "{one}");
+        }
+        assert_ne!(peer("2001:db8::1", ""), peer("2001:db8:0:1::1", ""));
+        assert_ne!(peer("192.0.2.7", ""), peer("192.0.2.8", ""));
     }
 }

@@ -119,7 +119,8 @@ async fn admit(State(site): SharedSite, request: Request, next: Next) -> Respons
     if let (Ok(AccessDecision::Admitted | AccessDecision::LoggedIn { .. }), Some(connection)) =
         (&entry, connection)
     {
-        connection.admit(Some(TOKEN)).await;
+        connection.admit();
+        connection.turn(TOKEN).await;
     }
     let mut response = match entry {
         Ok(AccessDecision::Public | AccessDecision::Admitted) => next.run(request).await,

@@ -15,7 +15,6 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::Notify;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::http::clients::{HttpSession, HttpSessions, OpenStream};
@@ -64,12 +63,24 @@ struct HttpHead {
     headers: HeaderMap,
     owner: TokenIndex,
     version: Option<ProtocolVersion>,
-    hang_up: Arc<Notify>,
+    connection: Connection,
 }
 
 impl HttpHead {
     fn is_modern(&self) -> bool {
         self.version.as_ref().is_some_and(|version| !version.has_initialize())
+    }
+
+    /// Waits for a turn of the client's token if a message needs one. Notifications and responses
+    /// need none, because they may end a request that has a turn. Streams without an end need none,
+    /// either.
+    async fn turn(&self, messages: &[Parsed]) {
+        let needs_turn = |parsed: &Parsed| matches!(&parsed.envelope.kind, MessageKind::Request { method } if method != "subscriptions/listen");
+        if let Some(token) = self.owner
+            && messages.iter().any(needs_turn)
+        {
+            self.connection.turn(token).await;
+        }
     }
 }
 
@@ -89,7 +100,7 @@ impl Endpoint {
         connection: &Connection,
     ) -> Result<Response<AnswerBody>, HttpRefusal> {
         let owner = self.gate.check(request.headers())?;
-        connection.admit(owner).await;
+        connection.admit();
         if request.uri().path() != PATH {
             let text = format!("there is nothing here: the endpoint is {PATH}");
             return Err(HttpRefusal::new(StatusCode::NOT_FOUND, text));
@@ -101,12 +112,8 @@ impl Endpoint {
             }
             version => version?,
         };
-        let head = HttpHead {
-            headers: parts.headers,
-            owner,
-            version,
-            hang_up: connection.hang_up.clone(),
-        };
+        let head =
+            HttpHead { headers: parts.headers, owner, version, connection: connection.clone() };
         match parts.method {
             Method::POST => self.post(head, body).await,
             Method::GET if !head.is_modern() => self.get(&head),
@@ -169,9 +176,11 @@ impl Endpoint {
             };
             return Err(refusal.of_request(id.as_deref()));
         }
+        let messages = vec![parsed];
+        head.turn(&messages).await;
         let (session, client) = self.clients.begin(head.owner)?;
         let begun = NewSession { clients: &self.clients, session: Some(session) };
-        let first = match client.take(vec![parsed], &head.hang_up).await {
+        let first = match client.take(messages, &head.connection.hang_up).await {
             Ok(Some(stream)) => first_answer(stream, HANDSHAKE).await,
             _ => return Err(HttpRefusal::bad(INVALID_REQUEST, "the session has ended")),
         };
@@ -189,7 +198,7 @@ impl Endpoint {
     fn get(&self, head: &HttpHead) -> Result<Response<AnswerBody>, HttpRefusal> {
         check_accept(&head.headers, &[EVENTS])?;
         let (_, client) = self.session(head)?;
-        Ok(events(client.listen(&head.hang_up), None))
+        Ok(events(client.listen(&head.connection.hang_up), None))
     }
 
     fn delete(&self, head: &HttpHead) -> Result<Response<AnswerBody>, HttpRefusal> {
@@ -237,7 +246,8 @@ async fn exchange(
     let is_batch = messages.len() > 1;
     let id = messages.first().and_then(|parsed| parsed.envelope.id(&parsed.message));
     let id = id.map(str::to_owned);
-    let taken = client.take(messages, &head.hang_up).await;
+    head.turn(&messages).await;
+    let taken = client.take(messages, &head.connection.hang_up).await;
     let taken =
         taken.map_err(|why| HttpRefusal::bad(INVALID_REQUEST, why).of_request(id.as_deref()))?;
     let Some(stream) = taken else { return Ok(status(StatusCode::ACCEPTED)) };

@@ -1,5 +1,6 @@
 //! Clients over HTTP that do their worst.
 
+use std::io::Read as _;
 use std::time::Instant;
 
 use super::http_client::*;
@@ -74,8 +75,8 @@ fn slow_clients_do_not_hold_up_others() {
     drop(slow);
 }
 
-#[test]
-fn connections_that_show_nothing_give_way() {
+/// Starts a gateway that demands a token. Returns it with a client that has a session.
+fn served_for_a_token() -> (Served, Client) {
     let token = "a-token-of-some-length";
     let store = Arc::new(TestStore::new());
     let file = store.scratch("tokens").join("tokens");
@@ -83,9 +84,46 @@ fn connections_that_show_nothing_give_way() {
     let options = ["--token-file", file.to_str().unwrap()];
     let served = Served::start(&store, "127.0.0.1:0", &options, &server(), &[]);
     let mut client = served.client();
-    let head = client.head("POST", "/mcp", &[], Some(2)) + "{}";
     client.set("authorization", &format!("Bearer {token}"));
     client.shake_hands();
+    (served, client)
+}
+
+#[test]
+fn calls_that_have_all_turns_can_be_cancelled() {
+    const TURNS: usize = 256;
+    let (_served, mut client) = served_for_a_token();
+    let open = |id: usize| {
+        let params = json!({"name": "silent", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let body = call.to_string();
+        let mut stream = client.connect();
+        let head = client.head("POST", "/mcp", &[], Some(body.len()));
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..TURNS).map(open).collect();
+    // The head of a stream comes once its call has its turn.
+    let silent: Vec<Answer> = silent.into_iter().map(Answer::read).collect();
+    let mut waiting = open(TURNS);
+    waiting.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
+    assert!(waiting.read(&mut [0]).is_err(), "there are more turns");
+    assert_eq!(client.listen().status, 200);
+    let cancel = |id: usize| {
+        let params = json!({"requestId": id});
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    };
+    assert_eq!(client.post(&Value::Array((0..TURNS).map(cancel).collect())).status, 202);
+    for mut answer in silent {
+        assert!(answer.is_stream() && answer.event().is_none());
+    }
+    assert!(text(&client.call("echo", &json!({})), 0).contains("echo"));
+}
+
+#[test]
+fn connections_that_show_nothing_give_way() {
+    let (served, mut client) = served_for_a_token();
+    let head = served.client().head("POST", "/mcp", &[], Some(2)) + "{}";
     for sent in ["", &head[..20], &head] {
         let crowd = crowd(&served.address, sent);
         client.call("seen", &json!({}));
