@@ -1,9 +1,9 @@
 //! Requests that wait for a server's answer, with the data needed to process the answer.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -51,13 +51,13 @@ pub(crate) enum PendingKind {
 }
 
 /// A session's request to a shared server. `number` is the id of the request in the session's
-/// upstream. `_turn` is free for another request of the session once the request has ended.
-#[derive(Debug, Clone)]
+/// upstream. `turn` is free for another request of the session once the session has taken the answer.
+#[derive(Debug)]
 pub(crate) struct SharedRequest {
     pub(crate) session: u64,
     pub(crate) number: u64,
     pub(crate) is_call: bool,
-    pub(crate) _turn: Arc<OwnedSemaphorePermit>,
+    pub(crate) turn: OwnedSemaphorePermit,
 }
 
 impl PendingRequest {
@@ -182,15 +182,11 @@ impl PendingRequests {
         all.any(|pending| pending.carrier().is_some_and(|carrier| carrier.logs))
     }
 
-    pub(crate) fn shared(&self) -> impl Iterator<Item = (u64, SharedRequest)> {
+    pub(crate) fn shared(&self) -> impl Iterator<Item = (u64, &SharedRequest)> {
         self.waiting.iter().filter_map(|(id, pending)| match &pending.kind {
-            PendingKind::Shared(request) => Some((*id, request.clone())),
+            PendingKind::Shared(request) => Some((*id, request)),
             _ => None,
         })
-    }
-
-    pub(crate) fn token(&self, id: u64) -> Option<&str> {
-        self.waiting.get(&id)?.token.as_deref()
     }
 
     pub(crate) fn client_id(&self, id: u64) -> Option<&str> {

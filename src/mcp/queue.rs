@@ -11,7 +11,9 @@ const BYTES: usize = 8 << 20;
 // Minimum size charged for a message. It covers the overhead beyond the bytes, and limits the number
 // of messages.
 const MIN_COST: usize = 256;
-const MESSAGES: usize = BYTES / MIN_COST;
+// Further bytes for messages that end others, such as cancellations and responses.
+const SPARE_BYTES: usize = 1 << 20;
+const MESSAGES: usize = (BYTES + SPARE_BYTES) / MIN_COST;
 
 /// The sending end of the queue. All clones share the same limits. A sender waits or is refused if
 /// there is no room; no message is dropped.
@@ -19,6 +21,7 @@ const MESSAGES: usize = BYTES / MIN_COST;
 pub(crate) struct Sender {
     messages: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
 }
 
 pub(crate) type Receiver = mpsc::Receiver<Queued>;
@@ -38,7 +41,8 @@ pub(crate) enum Refused {
 
 pub(crate) fn queue() -> (Sender, Receiver) {
     let (messages, received) = mpsc::channel(MESSAGES);
-    (Sender { messages, room: Arc::new(Semaphore::new(BYTES)) }, received)
+    let [room, spare] = [BYTES, SPARE_BYTES].map(|bytes| Arc::new(Semaphore::new(bytes)));
+    (Sender { messages, room, spare }, received)
 }
 
 impl Sender {
@@ -52,6 +56,18 @@ impl Sender {
     pub(crate) fn try_send(&self, message: impl Into<Outgoing>) -> Result<(), Refused> {
         let message = message.into();
         let room = self.try_room(message.held()).ok_or(Refused::Full)?;
+        self.send_in(room, message)
+    }
+
+    /// Sends a message for which the messages in the queue may be waiting. If they have taken all room,
+    /// there is spare room for it.
+    pub(crate) fn send_ahead(&self, message: impl Into<Outgoing>) -> Result<(), Refused> {
+        let message = message.into();
+        let spare = || {
+            let cost = message.held().clamp(MIN_COST, SPARE_BYTES) as u32;
+            Arc::clone(&self.spare).try_acquire_many_owned(cost).ok()
+        };
+        let room = self.try_room(message.held()).or_else(spare).ok_or(Refused::Full)?;
         self.send_in(room, message)
     }
 
@@ -93,10 +109,14 @@ mod tests {
         assert_eq!(sender.try_send(vec![b'x'; 3 * BYTES]), Ok(()));
         assert_eq!(sender.try_send(vec![b'x']), Err(Refused::Full));
         drop(receiver.try_recv().unwrap());
-        for _ in 0..MESSAGES {
+        for _ in 0..BYTES / MIN_COST {
             assert_eq!(sender.try_send(vec![b'x']), Ok(()));
         }
         assert_eq!(sender.try_send(vec![b'x']), Err(Refused::Full));
+        for _ in 0..SPARE_BYTES / MIN_COST {
+            assert_eq!(sender.send_ahead(vec![b'x']), Ok(()));
+        }
+        assert_eq!(sender.send_ahead(vec![b'x']), Err(Refused::Full));
         drop(receiver);
         assert_eq!(sender.try_send(vec![b'x']), Err(Refused::Closed));
     }

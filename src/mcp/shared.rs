@@ -4,8 +4,8 @@
 //! is connected to the shared server instead of a process. The shared server gives each request a
 //! number that is unique among all sessions, and restores the session's number in the answer. The
 //! shared server never waits for a session: if a session does not read, messages that do not fit
-//! its queue are lost. A session has so few requests at the server at a time that their answers fit.
-//! Its further requests wait for their turn.
+//! its queue are lost. A session has so few requests at the server, and answers in its queue, that
+//! there is room for these answers. Its further requests wait for their turn.
 //!
 //! | module | content |
 //! |---|---|
@@ -25,15 +25,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::json_rpc::{self, INTERNAL_ERROR, cancelled};
 use crate::line_reader::InputLine;
 use crate::message::Message;
-use crate::pending::SharedRequest;
+use crate::pending::{PendingKind, PendingRequest, SharedRequest};
 use crate::upstream::Upstream;
 
 const EVENTS: usize = 1024;
-// Maximum number of pending requests of one session.
+// Maximum number of requests of one session that are pending, or whose answers it has not taken.
 pub(crate) const MAX_REQUESTS: usize = EVENTS / 2;
 // Limit on the bytes of queued events per session.
 const BYTES: usize = 4 << 20;
 const MIN_COST: usize = 256;
+const UNREAD: &str = "has answered, but the client does not read, and too much waits for it";
 
 /// A server used by several sessions. `upstream` sends the requests of all sessions, without
 /// deadlines. The deadlines are kept by the upstreams of the sessions.
@@ -114,40 +115,60 @@ impl SharedServer {
     fn give_up(&self, session: u64, waits: impl Fn(u64) -> bool) {
         let of_it = self.upstream.with_requests(|all| {
             let of_it = all.shared().filter(|(_, request)| request.session == session);
-            of_it.collect::<Vec<_>>()
+            of_it.map(|(id, request)| (id, request.number)).collect::<Vec<_>>()
         });
-        for (id, request) in of_it {
-            if !waits(request.number) && self.upstream.take(id).is_some() {
+        for (id, number) in of_it {
+            if !waits(number) && self.upstream.take(id).is_some() {
                 self.upstream.notify(cancelled(id));
             }
         }
     }
 
-    fn hand(&self, session: u64, line: InputLine) -> bool {
-        self.state.lock().sessions.get(&session).is_some_and(|events| events.send_line(line))
-    }
-
-    fn lose(&self, session: u64, number: u64, why: &str) {
-        let lost = SharedEvent::Lost { number, why: why.to_owned() };
+    fn lose(&self, to: SharedAnswer, why: &str) {
+        let SharedAnswer { session, number, turn } = to;
+        let lost = SharedEvent::Lost { number, why: why.to_owned(), turn };
         if let Some(events) = self.state.lock().sessions.get(&session) {
             // If the queue is full, the request times out.
             events.send(lost);
         }
     }
 
-    fn answer(&self, session: u64, number: u64, message: Message) {
-        if !self.hand(session, InputLine::Message(message)) {
-            let why = "has answered, but the client does not read, and too much waits for it";
-            self.lose(session, number, why);
+    /// Queues a line that answers a request. If there is no room for it, the request fails with
+    /// `why`.
+    fn answer(&self, to: SharedAnswer, line: InputLine, why: &str) {
+        let SharedAnswer { session, number, turn } = to;
+        let unsent = match self.state.lock().sessions.get(&session) {
+            Some(events) => events.send_line(line, turn),
+            None => return,
+        };
+        if let Err(turn) = unsent {
+            self.lose(SharedAnswer { session, number, turn }, why);
         }
     }
 }
 
+/// The request that an answer goes to: a session, and the number of the request in the session's
+/// upstream. `turn` is `None` for `initialize`, which gives up its turn at once.
+struct SharedAnswer {
+    session: u64,
+    number: u64,
+    turn: RequestTurn,
+}
+
+impl From<SharedRequest> for SharedAnswer {
+    fn from(SharedRequest { session, number, turn, .. }: SharedRequest) -> Self {
+        Self { session, number, turn: Some(turn) }
+    }
+}
+
+type RequestTurn = Option<OwnedSemaphorePermit>;
+
 /// An event for one session of a shared server. `Line` has the session's own ids, and takes up
-/// space in the queue until it is handled.
+/// space in the queue until it is handled. An event that ends a request keeps the turn of the
+/// request until it is handled.
 pub(crate) enum SharedEvent {
-    Line(InputLine, OwnedSemaphorePermit),
-    Lost { number: u64, why: String },
+    Line(InputLine, OwnedSemaphorePermit, RequestTurn),
+    Lost { number: u64, why: String, turn: RequestTurn },
     Failed { numbers: Vec<u64>, why: String },
 }
 
@@ -168,21 +189,29 @@ impl EventSender {
     /// half of the queue that is open to such lines. The other half is kept for answers.
     pub(crate) fn send_notice(&self, line: InputLine) -> bool {
         let has_room = self.room.available_permits() > BYTES / 2;
-        has_room && self.events.capacity() > EVENTS / 2 && self.send_line(line)
+        has_room && self.events.capacity() > EVENTS / 2 && self.send_line(line, None).is_ok()
     }
 
-    pub(crate) fn send_line(&self, line: InputLine) -> bool {
+    /// Queues a line, with the turn of the request that it answers. Returns the turn if there is no
+    /// room.
+    pub(crate) fn send_line(&self, line: InputLine, turn: RequestTurn) -> Result<(), RequestTurn> {
         let held = match &line {
             InputLine::Message(message) => message.text().len(),
             InputLine::Broken(line) => line.shown.len(),
         };
         let room =
             Arc::clone(&self.room).try_acquire_many_owned(held.clamp(MIN_COST, BYTES) as u32);
-        room.is_ok_and(|room| self.send(SharedEvent::Line(line, room)))
+        let Ok(room) = room else { return Err(turn) };
+        self.events.try_send(SharedEvent::Line(line, room, turn)).map_err(|unsent| {
+            match unsent.into_inner() {
+                SharedEvent::Line(_, _, turn) | SharedEvent::Lost { turn, .. } => turn,
+                SharedEvent::Failed { .. } => None,
+            }
+        })
     }
 
-    pub(crate) fn send(&self, event: SharedEvent) -> bool {
-        self.events.try_send(event).is_ok()
+    pub(crate) fn send(&self, event: SharedEvent) {
+        self.events.try_send(event).ok();
     }
 }
 
@@ -200,11 +229,13 @@ impl Upstream {
         })
     }
 
-    pub(crate) fn shared_request(&self, id: &str) -> Option<(SharedRequest, Option<String>)> {
+    /// Returns the session of a request, and its own number and progress token of it.
+    pub(crate) fn shared_request(&self, id: &str) -> Option<(u64, u64, Option<String>)> {
         let id = id.parse().ok()?;
         self.with_requests(|all| {
-            let (_, request) = all.shared().find(|(other, _)| *other == id)?;
-            Some((request, all.token(id).map(str::to_owned)))
+            let PendingRequest { kind, token, .. } = all.waiting.get(&id)?;
+            let PendingKind::Shared(request) = kind else { return None };
+            Some((request.session, request.number, token.clone()))
         })
     }
 }
@@ -223,7 +254,8 @@ mod tests {
             let (sender, events) = event_queue();
             let notices = (0..EVENTS).take_while(|_| sender.send_notice(line(bytes))).count();
             assert!(notices >= BYTES / 2 / 100_000, "{notices}");
-            let answers = (0..EVENTS).take_while(|_| sender.send_line(line(bytes))).count();
+            let has_room = |_: &usize| sender.send_line(line(bytes), None).is_ok();
+            let answers = (0..EVENTS).take_while(has_room).count();
             assert!(answers + 1 >= notices, "{answers} after {notices}");
             drop(events);
         }

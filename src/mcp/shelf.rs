@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -75,9 +75,11 @@ pub(crate) struct LazyShelf {
     pub(crate) has_tools: bool,
     open: Mutex<Option<GatewayConversation>>,
     uncounted: Mutex<UnsavedCounts>,
-    // A turn for each long message in memory.
-    memory: Arc<Semaphore>,
 }
+
+// Turns of the long messages in memory, of all sessions.
+static IN_MEMORY: LazyLock<Arc<Semaphore>> =
+    LazyLock::new(|| Arc::new(Semaphore::new(MAX_IN_MEMORY)));
 
 /// Counts per tool, collected before the store was open. The calls of tools beyond the first
 /// `MAX_COUNTED` are counted together.
@@ -89,8 +91,7 @@ struct UnsavedCounts {
 
 impl LazyShelf {
     pub(crate) fn new(source: Arc<dyn Shelf>, has_tools: bool) -> Self {
-        let memory = Arc::new(Semaphore::new(MAX_IN_MEMORY));
-        Self { source, has_tools, open: Mutex::new(None), uncounted: Mutex::default(), memory }
+        Self { source, has_tools, open: Mutex::new(None), uncounted: Mutex::default() }
     }
 
     pub(crate) fn open(&self) -> Result<GatewayConversation, String> {
@@ -111,13 +112,12 @@ impl LazyShelf {
     }
 
     pub(crate) fn scratch(&self) -> io::Result<Scratch> {
-        let memory = Arc::clone(&self.memory);
         let open = self.open().map_err(io::Error::other);
         let place = open.and_then(|open| ScratchPlace::in_file(open.engine)).or_else(|error| {
-            let turn = Arc::clone(&memory).try_acquire_owned().map_err(|_| error)?;
+            let turn = Arc::clone(&IN_MEMORY).try_acquire_owned().map_err(|_| error)?;
             Ok::<_, io::Error>(ScratchPlace::Memory { bytes: Vec::new(), _turn: turn })
         })?;
-        Ok(Scratch { place, memory, length: 0 })
+        Ok(Scratch { place, length: 0 })
     }
 
     /// Adds to the counts of a tool without waiting. If the store is not open yet, another thread
@@ -164,7 +164,6 @@ impl LazyShelf {
 /// disk has no room stays in memory if it has at most [`MEMORY`] bytes.
 pub(crate) struct Scratch {
     place: ScratchPlace,
-    memory: Arc<Semaphore>,
     length: u64,
 }
 
@@ -186,7 +185,7 @@ impl Scratch {
     pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.length + bytes.len() as u64;
         if let Err(error) = self.write(bytes, end) {
-            let turn = Arc::clone(&self.memory).try_acquire_owned();
+            let turn = Arc::clone(&IN_MEMORY).try_acquire_owned();
             let Some(turn) = turn.ok().filter(|_| end <= MEMORY) else { return Err(error) };
             let mut held = vec![0; self.length as usize];
             if let ScratchPlace::File { draft, .. } = &self.place {

@@ -187,7 +187,7 @@ impl Upstream {
     pub(crate) fn notify(&self, message: impl Into<Outgoing>) {
         let state = self.state.lock();
         let is_wanted = state.is_running || !state.requests.waiting.is_empty();
-        if is_wanted && self.queue.try_send(message) == Err(Refused::Full) {
+        if is_wanted && self.queue.send_ahead(message) == Err(Refused::Full) {
             tracing::warn!("{}: does not read its input; a notification is lost", self.name);
         }
     }
@@ -239,6 +239,20 @@ impl Upstream {
 
     pub(crate) fn waits_for(&self, id: u64) -> bool {
         self.state.lock().requests.waiting.contains_key(&id)
+    }
+
+    /// Stops the deadline of a request that is not sent yet. Returns false if it has none.
+    pub(crate) fn stop_deadline(&self, id: u64) -> bool {
+        let mut state = self.state.lock();
+        let pending = state.requests.waiting.get_mut(&id);
+        pending.is_some_and(|pending| pending.deadline.take().is_some())
+    }
+
+    pub(crate) fn start_deadline(&self, id: u64) {
+        let deadline = self.deadline();
+        if let Some(pending) = self.state.lock().requests.waiting.get_mut(&id) {
+            pending.deadline = deadline;
+        }
     }
 
     pub(crate) fn take_late(&self) -> Vec<(u64, PendingRequest)> {

@@ -15,7 +15,9 @@ use crate::message::{Edit, Message, Outgoing};
 use crate::pending::{PendingKind, PendingRequest, SharedRequest};
 use crate::raw_object::RawObject;
 use crate::revision::translation::MAX_URI_BYTES;
-use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer};
+use crate::shared::{
+    HandshakeAnswer, SharedAnswer, SharedEvent, SharedHandshake, SharedServer, UNREAD,
+};
 use crate::upstream::Upstream;
 
 // Maximum number of resources whose subscribers are tracked.
@@ -56,18 +58,18 @@ impl SharedServer {
         let number = parsed.envelope.id(&parsed.message).and_then(|id| id.parse().ok());
         let Some(number) = number.filter(|number| of.waits_for(*number)) else { return };
         if method == "initialize" {
-            return self.introduce(session, number, &parsed, message).await;
+            return self.introduce((session, number), &parsed, message).await;
         }
         if method == "logging/setLevel" {
             let level = parsed.envelope.params(&parsed.message).map(|params| params.get().into());
             self.upstream.set_handshake(|handshake| handshake.level = level);
         }
+        let is_call = method == "tools/call";
+        let request = SharedRequest { session, number, is_call, turn };
         if self.others_are_subscribed(session, method, &parsed) {
-            let answer = json_rpc::answer(&number.to_string(), "{}");
-            return self.answer(session, number, Message::whole(answer));
+            let answer = Message::whole(json_rpc::answer(&number.to_string(), "{}"));
+            return self.answer(request.into(), InputLine::Message(answer), UNREAD);
         }
-        let (is_call, turn) = (method == "tools/call", Arc::new(turn));
-        let request = SharedRequest { session, number, is_call, _turn: turn };
         let token = parsed.token().map(|token| token.get().to_owned());
         let kind = PendingKind::Shared(request);
         let pending = PendingRequest { token, ..PendingRequest::new(kind) };
@@ -86,11 +88,11 @@ impl SharedServer {
 
     /// Answers a session's `initialize`. The first session's request goes to the server. Other
     /// sessions wait for its answer.
-    async fn introduce(&self, session: u64, number: u64, parsed: &Parsed, message: Outgoing) {
+    async fn introduce(&self, (session, number): (u64, u64), parsed: &Parsed, message: Outgoing) {
         let known = {
             let mut state = self.state.lock();
             match &mut state.introduction {
-                SharedHandshake::Known(answer) => Some(answer.to(number)),
+                SharedHandshake::Known(answer) => Some(answer.clone()),
                 SharedHandshake::Asked(waiting) => return waiting.push((session, number)),
                 SharedHandshake::Unknown => {
                     state.introduction = SharedHandshake::Asked(vec![(session, number)]);
@@ -99,7 +101,7 @@ impl SharedServer {
             }
         };
         if let Some(known) = known {
-            return self.answer(session, number, known);
+            return self.tell_introduced((session, number), &known);
         }
         let parameters = parsed.envelope.params(&parsed.message).map(|params| params.get().into());
         self.upstream.set_handshake(|handshake| {
@@ -161,12 +163,8 @@ impl Inbox for SharedServer {
 
     async fn lost(&self, _: &Arc<Upstream>, pending: PendingRequest, why: &str) {
         match pending.kind {
-            PendingKind::Shared(request) => self.lose(request.session, request.number, why),
-            PendingKind::Handshake => {
-                for (session, number) in self.stop_introduction() {
-                    self.lose(session, number, why);
-                }
-            }
+            PendingKind::Shared(request) => self.lose(request.into(), why),
+            PendingKind::Handshake => self.fail_introduction(why),
             PendingKind::Own(waiting) => drop(waiting.send(Err(why.to_owned()))),
             _ => {}
         }
@@ -211,7 +209,7 @@ impl SharedServer {
             PendingKind::Shared(request) => {
                 let edit = Edit::new(id, request.number.to_string());
                 let message = message.rewritten(vec![edit]);
-                self.answer(request.session, request.number, message);
+                self.answer(request.into(), InputLine::Message(message), UNREAD);
             }
             PendingKind::Handshake => self.introduced(envelope, message),
             PendingKind::Own(waiting) => drop(waiting.send(Ok(message))),
@@ -226,22 +224,29 @@ impl SharedServer {
             let id = envelope.id.ok_or_else(|| "answered wrongly".to_owned())?;
             Ok(HandshakeAnswer { text: message.text().to_owned(), id })
         });
-        let waiting = self.stop_introduction();
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => {
-                return waiting
-                    .iter()
-                    .for_each(|(session, number)| self.lose(*session, *number, &why));
-            }
+            Err(why) => return self.fail_introduction(&why),
         };
+        let waiting = self.stop_introduction();
         if is_result {
             self.state.lock().introduction = SharedHandshake::Known(answer.clone());
             self.upstream.set_handshake(|handshake| handshake.is_done = true);
             self.upstream.notify(INITIALIZED);
         }
-        for (session, number) in waiting {
-            self.answer(session, number, answer.to(number));
+        for to in waiting {
+            self.tell_introduced(to, &answer);
+        }
+    }
+
+    fn tell_introduced(&self, (session, number): (u64, u64), answer: &HandshakeAnswer) {
+        let line = InputLine::Message(answer.to(number));
+        self.answer(SharedAnswer { session, number, turn: None }, line, UNREAD);
+    }
+
+    fn fail_introduction(&self, why: &str) {
+        for (session, number) in self.stop_introduction() {
+            self.lose(SharedAnswer { session, number, turn: None }, why);
         }
     }
 
@@ -289,7 +294,8 @@ impl SharedServer {
             return false;
         }
         let events = state.sessions.get(&session);
-        let is_asked = events.is_some_and(|events| events.send_line(InputLine::Message(message)));
+        let line = InputLine::Message(message);
+        let is_asked = events.is_some_and(|events| events.send_line(line, None).is_ok());
         if is_asked {
             state.questions.insert(id.to_owned(), session);
         }
@@ -300,12 +306,12 @@ impl SharedServer {
         let Some((range, name)) = named(is_progress, envelope, &message) else {
             return self.tell_all(&message);
         };
-        let Some((request, token)) = self.upstream.shared_request(&name) else { return };
-        let own = if is_progress { token } else { Some(request.number.to_string()) };
+        let Some((session, number, token)) = self.upstream.shared_request(&name) else { return };
+        let own = if is_progress { token } else { Some(number.to_string()) };
         let Some(own) = own else { return };
         let edit = Edit::new(range, own);
         let line = InputLine::Message(message.rewritten(vec![edit]));
-        if let Some(events) = self.state.lock().sessions.get(&request.session) {
+        if let Some(events) = self.state.lock().sessions.get(&session) {
             events.send_notice(line);
         }
     }
@@ -325,17 +331,11 @@ impl SharedServer {
         let pending = self.upstream.take_broken(&line);
         match pending.map(|pending| pending.kind) {
             Some(PendingKind::Shared(request)) => {
-                let (session, number, why) = (request.session, request.number, line.why.clone());
-                let line = BrokenLine { id: Some(number.to_string()), ..line };
-                if !self.hand(session, InputLine::Broken(line)) {
-                    self.lose(session, number, &why);
-                }
+                let why = line.why.clone();
+                let line = BrokenLine { id: Some(request.number.to_string()), ..line };
+                self.answer(request.into(), InputLine::Broken(line), &why);
             }
-            Some(PendingKind::Handshake) => {
-                for (session, number) in self.stop_introduction() {
-                    self.lose(session, number, &line.why);
-                }
-            }
+            Some(PendingKind::Handshake) => self.fail_introduction(&line.why),
             _ => self.upstream.log_broken(&line),
         }
         self.upstream.goes_on_after(kind)
