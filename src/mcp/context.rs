@@ -199,11 +199,14 @@ fn end_of(file: &dyn Content, most: u64) -> io::Result<String> {
     let start = text.len().saturating_sub(room);
     let start = (start..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(start);
     let rest = &text[start..];
-    Ok(match rest.trim_end_matches('\n').split_once('\n') {
-        Some((cut, _)) => {
-            let rest = &rest[cut.len() + 1..];
-            lines(rest.lines().count()) + rest
-        }
+    let whole = if text[..start].ends_with('\n') {
+        Some(rest)
+    } else {
+        let cut = rest.trim_end_matches('\n').find('\n');
+        cut.map(|end| &rest[end + 1..])
+    };
+    Ok(match whole {
+        Some(rest) => lines(rest.lines().count()) + rest,
         None => part(rest.len()) + rest,
     })
 }

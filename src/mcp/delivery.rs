@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use crate::client::Declared;
 use crate::json_rpc::{Envelope, INTERNAL_ERROR, raw};
 use crate::lists::{ListKind, ListPage, PageVerdict};
-use crate::message::{Edit, Message, Outgoing};
+use crate::message::{self, Edit, Message, Outgoing};
 use crate::pending::{PendingKind, PendingRequest};
 use crate::raw_object::{self, RawObject, elements, quoted};
 use crate::relay::Relay;
@@ -273,14 +273,12 @@ fn listed(
     let shown = listed.iter().zip(shown).filter(|(_, shown)| *shown).map(|(listed, _)| row(listed));
     let all: Vec<String> = shown.chain(own.into_iter().filter(|_| is_last)).collect();
     let all = format!("[{}]", all.join(","));
-    let names_next = is_last && object.get("nextCursor").is_some();
-    if !names_next || place.message.has_holes_in(&place.result) {
-        return place.replace(object, name, all).into_iter().collect();
+    let mut edits: Vec<Edit> = place.replace(object, name, all).into_iter().collect();
+    if is_last {
+        let start = place.result.start;
+        edits.extend(message::without_members(place.message, object, start, &["nextCursor"]));
     }
-    let members = object.0.iter().filter(|(key, _)| key != "nextCursor");
-    let members = members
-        .map(|(key, value)| raw_object::member(key, if key == name { &all } else { value.get() }));
-    vec![Edit::new(place.result.clone(), raw_object::object(members))]
+    edits
 }
 
 /// Returns the edited list entry of a tool, or `None` if the entry is unchanged. Removes

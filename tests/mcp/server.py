@@ -140,8 +140,11 @@ LISTS = json.loads(os.environ.get("SERVER_LISTS", "{}"))
 
 
 def page(pages, cursor):
-    """The page of a list that a cursor names. A page that names `fresh` as the next one names another each time."""
+    """The page of a list that a cursor names. A page that names `fresh` as the next one names another each time.
+    A page with `wide` has as many bytes of metadata."""
     found = dict(pages.get(cursor or "", pages[""]))
+    if "wide" in found:
+        found["_meta"] = {"x": "y" * found.pop("wide")}
     if found.get("nextCursor") == "fresh":
         found["nextCursor"] = "fresh-%d" % len(SEEN)
     return found

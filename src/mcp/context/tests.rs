@@ -62,6 +62,11 @@ mod text {
             let told = format!("# the last {} lines follow, in {most} bytes", rest.lines().count());
             assert!(end == long || first == told, "{end}");
         }
+        let rows = "row 56789\n".repeat(40);
+        for (most, lines) in [(144, 9), (145, 10), (146, 10)] {
+            let end = end_of(&rows.as_bytes(), most).unwrap();
+            assert!(end.starts_with(&format!("# the last {lines} lines follow, ")), "{end}");
+        }
         let line = "x".repeat(500) + "end";
         let end = end_of(&line.as_bytes(), 100).unwrap();
         assert!(end.len() <= 100 && end.ends_with("xend"), "{end}");
