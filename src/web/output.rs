@@ -283,24 +283,26 @@ const LINE: usize = 200;
 // finding error lines.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-// Maximum number of error lines of which the page knows.
+// Maximum number of error lines that the page knows besides those that the analysis names.
 const ERROR_LINES: usize = 10_000;
 
-// Returns the numbers of the lines that look like errors, in order, separated by blanks. Beyond the
-// text in which all are found in time, these are the lines that the analysis names.
+// Returns the numbers of the lines that look like errors, in order, separated by blanks: the first
+// ones, as far as they are found in time, and those that the analysis names.
 fn error_lines(output: &RequestedOutput<'_>) -> Result<String> {
     let found = output.facts.analysis.as_deref();
     if found.is_some_and(|found| found.errors.count == 0 || found.is_binary()) {
         return Ok(String::new());
     }
-    let named = found.into_iter().flat_map(|found| &found.errors.shown);
-    let named = named.flat_map(|error| [Some(error.line), error.last.map(|last| last.line)]);
-    let mut lines: BTreeSet<u64> = named.flatten().collect();
+    let mut lines = BTreeSet::new();
     if !found.is_some_and(|found| matches!(found.json, Json::Document { .. })) {
         let began = Instant::now();
-        lines.extend(output.look.error_lines(&|| began.elapsed() > PATIENCE)?);
+        let scanned = output.look.error_lines(&|| began.elapsed() > PATIENCE)?;
+        lines.extend(scanned.into_iter().take(ERROR_LINES));
     }
-    let lines: Vec<String> = lines.iter().take(ERROR_LINES).map(u64::to_string).collect();
+    let named = found.into_iter().flat_map(|found| &found.errors.shown);
+    let named = named.flat_map(|error| [Some(error.line), error.last.map(|last| last.line)]);
+    lines.extend(named.flatten());
+    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
     Ok(lines.join(" "))
 }
 

@@ -348,3 +348,16 @@ fn every_line_that_looks_like_an_error_is_known() {
     assert_eq!(known("tool/fine.txt"), "");
     assert_eq!(known("tool/data.json"), "1");
 }
+
+#[test]
+fn the_last_error_of_a_kind_is_known_however_many_there_are() {
+    const ERRORS: usize = 10_100;
+    let store = Arc::new(TestStore::new());
+    let line = |number| format!("ERROR batch {number} took 7 ms\n");
+    store.put("c7", "many", (0..ERRORS).map(line).collect::<String>().as_bytes());
+    let page = Served::new(&store, &[]);
+    let known = page.get("/c/c7/o/artifacts/tool/many.txt?part=errors").text();
+    let known: Vec<&str> = known.split(' ').collect();
+    assert_eq!((known[0], known[known.len() - 1]), ("1", &*ERRORS.to_string()));
+    assert!(known.len() < ERRORS, "{}", known.len());
+}
