@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::language_model::needed;
-use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult};
+use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult, NumberedLine};
 use crate::extract::{DocumentError, ModelRequest, Turn, full};
 
 /// The agent gives up after this many looks if none of them has shown a line.
@@ -29,19 +29,30 @@ pub(super) struct AgentAnswer {
     pub(super) is_cut: bool,
 }
 
+/// `shown` has the texts of each shown line. A long line has one for each part that was shown.
 #[derive(Debug)]
 struct LookLog {
     first: AgentLook,
     taken: Vec<AgentLook>,
-    shown: BTreeMap<u64, String>,
+    shown: BTreeMap<u64, Vec<String>>,
     barren: u32,
 }
 
 impl LookLog {
     fn new(first: &FirstLook) -> Self {
-        let lines = first.seen.lines.iter();
-        let shown = lines.map(|line| (line.number, line.text.clone())).collect();
-        Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
+        let (first, seen) = (first.look.clone(), &first.seen);
+        let mut looks = Self { first, taken: Vec::new(), shown: BTreeMap::new(), barren: 0 };
+        looks.show(seen);
+        looks
+    }
+
+    fn show(&mut self, seen: &LookResult) {
+        for NumberedLine { number, text } in &seen.lines {
+            let parts = self.shown.entry(*number).or_default();
+            if !parts.iter().any(|known| known.contains(&**text)) {
+                parts.push(text.clone());
+            }
+        }
     }
 
     /// Returns true if no further look is useful: the last look showed no new line, or, if no line
@@ -70,7 +81,7 @@ impl LookLog {
         };
         let seen = look.at(inquiry.document, form)?;
         let before = self.shown.len();
-        self.shown.extend(seen.lines.iter().map(|line| (line.number, line.text.clone())));
+        self.show(&seen);
         if self.shown.len() > before {
             self.barren = 0;
         }
@@ -81,7 +92,9 @@ impl LookLog {
     /// Asks about the shown lines in parts, because an answer about all of them was cut. Returns
     /// the answers one below the other, or `None` if they are not whole either.
     fn in_parts(&self, inquiry: &Inquiry<'_>) -> Result<Option<String>, ModeError> {
-        let lines = self.shown.iter().map(|(number, text)| format!("{number}: {text}"));
+        let shown = self.shown.iter();
+        let lines = shown
+            .flat_map(|(number, parts)| parts.iter().map(move |text| format!("{number}: {text}")));
         match full::in_halves(inquiry, &lines.collect::<Vec<_>>(), full::CUT_HALVINGS) {
             Ok(found) => Ok((!found.is_empty()).then(|| found.join("\n"))),
             Err(error) if error.is_stop() => Err(error),

@@ -140,6 +140,32 @@ fn an_agent_whose_answer_was_cut_is_asked_about_the_lines_in_parts() {
 }
 
 #[test]
+fn all_parts_of_a_long_line_that_an_agent_has_seen_are_asked_about() {
+    let model = Scripted::new("a", |request| match request.turns.len() {
+        1 if last_text(request).contains("some lines, with their numbers") => {
+            answers(request, "spool.db")
+        }
+        1 => calls(&[
+            ("Grep", r#"{"file":"9f3k.txt","pattern":"alpha"}"#),
+            ("Grep", r#"{"file":"9f3k.txt","pattern":"omega"}"#),
+        ]),
+        _ => cut(request, "spool.db and"),
+    });
+    let model = model.with(|_| {});
+    let rest = "and so on ".repeat(1000);
+    let long = format!("alpha {rest}omega {rest}\n");
+    let document = TextDocument::new(&(long + &log(2000)));
+    let settings = ExtractSettings::default();
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
+    assert!(!found.answer.unwrap().is_cut);
+    let asked: Vec<String> = model.asked().iter().map(last_text).collect();
+    let about_lines = |text: &&String| text.contains("some lines, with their numbers");
+    for seen in ["\n1: alpha ", "omega and"] {
+        assert!(asked.iter().filter(about_lines).any(|text| text.contains(seen)), "{seen}");
+    }
+}
+
+#[test]
 fn a_model_whose_replies_end_before_an_answer_gives_none() {
     type Script = fn(&ModelRequest) -> Result<ModelReply, ModelFailure>;
     let scripts: [(Script, usize, Mode); 4] = [
