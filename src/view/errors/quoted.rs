@@ -253,7 +253,7 @@ impl TextForms {
                 TextForm::Code => forms.text += 1,
                 TextForm::Report => forms.reports += 1,
                 TextForm::Sentence => {
-                    *sentences.entry(first_word(lines.bare(*line))).or_default() += 1
+                    *sentences.entry(first_word(lines.bare(*line))).or_default() += 1;
                 }
                 TextForm::Other => others += 1,
             }

@@ -93,8 +93,9 @@ impl<'a> LineNames<'a> {
                 candidates.extend(number.map(|number| (number, named)));
             } else if !is_hidden || is_error {
                 let end = if is_hidden { named.near.end } else { named.far.end };
-                let names = &self.names[named.near.start..end];
-                names.iter().for_each(|name| is_shown[*name as usize] = true);
+                for name in &self.names[named.near.start..end] {
+                    is_shown[*name as usize] = true;
+                }
             }
         }
         let worth = |named: &NamedLine<'_>, is_shown: &[bool]| {
@@ -126,8 +127,9 @@ impl<'a> LineNames<'a> {
             let Some(rest) = left.checked_sub(text.len() + 1) else { continue };
             left = rest;
             forms.show(line);
-            let names = &self.names[named.near.clone()];
-            names.iter().for_each(|name| is_shown[*name as usize] = true);
+            for name in &self.names[named.near.clone()] {
+                is_shown[*name as usize] = true;
+            }
             chosen.push(ChosenLine { line: number, text });
         }
         chosen.sort_unstable_by_key(|chosen| chosen.line);
