@@ -8,20 +8,15 @@ use rustix::process::Signal;
 
 use crate::support::{Command, Mode, TestMount, TestStore, eventually, signal};
 
-const HARMLESS: [Signal; 7] = [
-    Signal::PIPE,
-    Signal::XFSZ,
-    Signal::WINCH,
-    Signal::CONT,
-    Signal::URG,
-    Signal::CHILD,
-    Signal::CONT,
-];
+const HARMLESS: [Signal; 6] =
+    [Signal::PIPE, Signal::XFSZ, Signal::WINCH, Signal::CONT, Signal::URG, Signal::CHILD];
 /// The bit of SIGXFSZ in the masks of `/proc/PID/status`.
 const BIT: u64 = 1 << (libc::SIGXFSZ - 1);
 
 fn send_all(pid: u32) {
-    HARMLESS.into_iter().for_each(|harmless| signal(pid, harmless));
+    for harmless in HARMLESS {
+        signal(pid, harmless);
+    }
 }
 
 /// Waits until the program runs: it ignores SIGXFSZ then.
