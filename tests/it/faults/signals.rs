@@ -19,14 +19,14 @@ fn send_all(pid: u32) {
     }
 }
 
-/// Waits until the program runs: it ignores SIGXFSZ then.
+/// Waits until the program runs: it has a handler for SIGXFSZ then.
 fn wait_until_it_runs(pid: u32) {
-    let is_ignored = || {
+    let is_caught = || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?.trim();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
         Some(u64::from_str_radix(mask, 16).ok()? & BIT != 0)
     };
-    eventually("the program runs", || is_ignored() == Some(true));
+    eventually("the program runs", || is_caught() == Some(true));
 }
 
 fn start(store: &TestStore, arguments: &[&str]) -> Child {
@@ -58,7 +58,7 @@ fn commands_go_on_after_signals_that_ask_for_no_end() {
         assert_eq!(status.code(), Some(0), "{arguments:?}: {status}");
         let kept = match arguments[0] {
             "put" => "artifacts/tool/x.txt",
-            "log" => "messages.jsonl",
+            "log" => "history/messages.jsonl",
             "run" => "artifacts/terminal/y.log",
             _ => continue,
         };
