@@ -75,7 +75,10 @@ impl HttpHead {
     /// need none, because they may end a request that has a turn. Streams without an end need none,
     /// either.
     async fn turn(&self, messages: &[Parsed]) {
-        let needs_turn = |parsed: &Parsed| matches!(&parsed.envelope.kind, MessageKind::Request { method } if method != "subscriptions/listen");
+        let needs_turn = |parsed: &Parsed| match &parsed.envelope.kind {
+            MessageKind::Request { method } => method != "subscriptions/listen",
+            MessageKind::Notification { .. } | MessageKind::Response { .. } => false,
+        };
         if let Some(token) = self.owner
             && messages.iter().any(needs_turn)
         {

@@ -6,13 +6,15 @@ use hyper::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use crate::http_message::JSON;
-use crate::oauth::exchange::{self, printable};
+use crate::oauth::exchange;
+
 use crate::revision;
+use ctxfs_core::model::visible::{self, IN_LISTS};
 
 const PROTECTED: &str = "/.well-known/oauth-protected-resource";
 const AUTHORIZATION: &str = "/.well-known/oauth-authorization-server";
 const OPENID: &str = "/.well-known/openid-configuration";
-const METHOD: &str = "S256";
+pub(super) const METHOD: &str = "S256";
 
 /// Content of a `WWW-Authenticate` header of the scheme `Bearer`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -153,7 +155,8 @@ async fn protected(url: &str, named: Option<&str>) -> Result<(Value, String), St
         .ok_or("the server names no authorization server: it may need no login")?;
     let resource = found["resource"].as_str().unwrap_or_default().to_owned();
     if !covers(&resource, &uri) {
-        let (resource, address) = (printable(&resource), printable(&address));
+        let (resource, address) =
+            (visible::escaped(&resource, IN_LISTS), visible::escaped(&address, IN_LISTS));
         return Err(format!("`{address}` is about `{resource}`, which is another server"));
     }
     Ok((found, resource))
@@ -180,11 +183,12 @@ async fn authorization_server(issuer: &str) -> Result<AuthorizationServer, Strin
     let addresses: Vec<String> = paths.iter().map(|path| on(&uri, path)).collect();
     let found = first_json(&addresses).await;
     let (found, address) =
-        found.ok_or_else(|| format!("`{}` has no metadata", printable(issuer)))?;
+        found.ok_or_else(|| format!("`{}` has no metadata", visible::escaped(issuer, IN_LISTS)))?;
     let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
     let named = text("issuer");
     if named.trim_end_matches('/') != issuer.trim_end_matches('/') {
-        let (address, named) = (printable(&address), printable(&named));
+        let (address, named) =
+            (visible::escaped(&address, IN_LISTS), visible::escaped(&named, IN_LISTS));
         return Err(format!("`{address}` is about `{named}`, which is another issuer"));
     }
     let methods = words(&found["code_challenge_methods_supported"]).unwrap_or_default();

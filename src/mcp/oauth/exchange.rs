@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use crate::http_message::{BodyReader, JSON, JsonBody};
+use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_models::http_client::{HttpClient, causes};
 
 // Time limit for a request, and maximum length of an answer.
@@ -33,18 +34,14 @@ pub(super) struct HttpAnswer {
 impl HttpAnswer {
     /// Returns the error that an authorization server names, or else the status.
     pub(super) fn reason(&self) -> String {
-        let text = |name: &str| self.json[name].as_str().map(printable);
+        let text =
+            |name: &str| self.json[name].as_str().map(|text| visible::escaped(text, IN_LISTS));
         match (text("error"), text("error_description")) {
             (Some(error), Some(about)) => format!("{error}: {about}"),
             (Some(error), None) => error,
             (None, _) => self.status.to_string(),
         }
     }
-}
-
-/// Returns a text of another machine for a message: one line of at most 300 characters.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 pub(super) async fn get(url: &str) -> Result<HttpAnswer, String> {
@@ -95,12 +92,14 @@ async fn send(
     };
     let answered = timeout(TIME, exchange).await;
     let answered = answered.unwrap_or_else(|_| Err("no answer in time".to_owned()));
-    answered.map_err(|why: String| format!("`{}` cannot be asked: {why}", printable(url)))
+    answered.map_err(|why: String| {
+        format!("`{}` cannot be asked: {why}", visible::escaped(url, IN_LISTS))
+    })
 }
 
 /// Checks that others cannot read the traffic with an address: it is `https`, or on this machine.
 pub(super) fn checked(url: &str) -> Result<Uri, String> {
-    let wrong = |why: &str| format!("the address `{}` {why}", printable(url));
+    let wrong = |why: &str| format!("the address `{}` {why}", visible::escaped(url, IN_LISTS));
     let uri: Uri = url.parse().map_err(|_| wrong("is not valid"))?;
     let host = uri.host().unwrap_or_default();
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -21,12 +21,13 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::oauth::discovery::Challenge;
-use crate::oauth::exchange::{self, FORM, UNRESERVED, form, printable};
+use crate::oauth::exchange::{self, FORM, UNRESERVED, form};
+use ctxfs_core::model::visible::{self, IN_LISTS};
 
 // A token is renewed this many seconds before it expires.
 const EARLY: u64 = 30;
-const BASIC: &str = "client_secret_basic";
-const NO_SECRET: &str = "none";
+pub(super) const BASIC: &str = "client_secret_basic";
+pub(super) const NO_SECRET: &str = "none";
 
 /// The tokens for a server, with the data that renews them. `wanted` are scopes that the server
 /// has missed in a request. `expires` is in seconds since the epoch.
@@ -79,7 +80,7 @@ impl Grant {
         if answer.status != StatusCode::OK {
             return Err(format!(
                 "`{}` gives no token: {}",
-                printable(&self.issuer),
+                visible::escaped(&self.issuer, IN_LISTS),
                 answer.reason()
             ));
         }

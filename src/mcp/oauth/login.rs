@@ -14,10 +14,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::http_message::JSON;
-use crate::oauth::discovery::{AuthorizationServer, ProtectedServer, discover};
-use crate::oauth::exchange::{self, form, printable};
-use crate::oauth::grants::{Grant, GrantFile, OauthClient};
+use crate::oauth::discovery::{AuthorizationServer, METHOD, ProtectedServer, discover};
+use crate::oauth::exchange::{self, form};
+use crate::oauth::grants::{BASIC, Grant, GrantFile, NO_SECRET, OauthClient};
 use crate::session::random;
+use ctxfs_core::model::visible::{self, IN_LISTS};
 
 // Time that the user has to agree.
 const LOGIN_TIME: Duration = Duration::from_mins(10);
@@ -77,7 +78,7 @@ async fn agreed(
         ("client_id", &*client.id),
         ("redirect_uri", &*redirect),
         ("code_challenge", &*challenge),
-        ("code_challenge_method", "S256"),
+        ("code_challenge_method", METHOD),
         ("state", &*state),
         ("resource", &*resource),
     ];
@@ -125,11 +126,11 @@ async fn registered(
     scope: Option<&str>,
 ) -> Result<OauthClient, String> {
     let endpoint = issuer.registration.as_deref().ok_or_else(|| {
-        let issuer = printable(&issuer.issuer);
+        let issuer = visible::escaped(&issuer.issuer, IN_LISTS);
         format!("`{issuer}` registers no clients: give the id of one that it knows")
     })?;
     let supported = &issuer.client_auth;
-    let methods = ["none", "client_secret_post", "client_secret_basic"];
+    let methods = [NO_SECRET, "client_secret_post", BASIC];
     let auth = methods.into_iter().find(|method| supported.iter().any(|known| known == method));
     let mut client = json!({
         "client_name": "ctxfs",
@@ -137,7 +138,7 @@ async fn registered(
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": auth.unwrap_or("none"),
+        "token_endpoint_auth_method": auth.unwrap_or(NO_SECRET),
     });
     if let Some(scope) = scope {
         client["scope"] = scope.into();
@@ -145,7 +146,11 @@ async fn registered(
     let answer = exchange::post(endpoint, JSON, HeaderMap::new(), client.to_string()).await?;
     let text = |name: &str| answer.json[name].as_str().map(str::to_owned);
     let id = text("client_id").filter(|_| answer.status.is_success()).ok_or_else(|| {
-        format!("`{}` registers no client: {}", printable(&issuer.issuer), answer.reason())
+        format!(
+            "`{}` registers no client: {}",
+            visible::escaped(&issuer.issuer, IN_LISTS),
+            answer.reason()
+        )
     })?;
     let auth = text("token_endpoint_auth_method").or(auth.map(str::to_owned));
     Ok(OauthClient { id, secret: text("client_secret"), auth: auth.unwrap_or_default() })
@@ -187,7 +192,10 @@ fn code(
 ) -> Result<String, String> {
     match value("iss") {
         Some(named) if named != issuer.issuer => {
-            return Err(format!("the answer is of `{}`, another issuer", printable(&named)));
+            return Err(format!(
+                "the answer is of `{}`, another issuer",
+                visible::escaped(&named, IN_LISTS)
+            ));
         }
         None if issuer.names_itself => return Err("the answer does not name its issuer".to_owned()),
         _ => {}
@@ -195,7 +203,7 @@ fn code(
     if let Some(error) = value("error") {
         let about =
             value("error_description").map_or_else(String::new, |about| format!(": {about}"));
-        return Err(format!("it was refused: {}", printable(&(error + &about))));
+        return Err(format!("it was refused: {}", visible::escaped(&(error + &about), IN_LISTS)));
     }
     value("code").ok_or_else(|| "the answer has no code".to_owned())
 }
