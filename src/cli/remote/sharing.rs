@@ -120,8 +120,8 @@ fn tier(store: &Store, settings: &Settings, sends: bool) -> anyhow::Result<Optio
     if settings.text(SettingKey::RemoteUrl).is_none() {
         return Ok(None);
     }
-    opened::check_place(&opened::url(settings)?, store.root(), None)?;
     let bucket = Arc::new(opened::bucket(settings)?);
+    opened::check_place(bucket.url(), store.root(), None)?;
     let options = if sends {
         TierOptions { evicts: false, ..tier_options(settings)? }
     } else {

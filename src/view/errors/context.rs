@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::errors::quoted::TextForm;
-
 use ctxfs_core::materialize::{Pattern, bare};
 use ctxfs_core::model::{Content, ErrorLine};
 
