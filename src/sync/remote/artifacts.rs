@@ -380,8 +380,12 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteE
     let first = here.iter().filter(|id| **id == origin.segment);
     let others = here.iter().filter(|id| **id != origin.segment);
     for id in first.chain(others) {
-        let covers = || notes.head(*id).is_ok_and(|head| head.covers.contains_key(&origin.segment));
-        if *id == origin.segment || covers() {
+        let covers = || match notes.head(*id) {
+            Ok(head) => Ok(head.covers.contains_key(&origin.segment)),
+            Err(RemoteError::Segment { .. }) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if *id == origin.segment || covers()? {
             let found = IndexedSegment::new(notes.conversation(), notes.open_segment(*id)?)?;
             if found.artifacts.contains_key(&origin) {
                 return Ok(Some(found));

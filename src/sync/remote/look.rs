@@ -36,9 +36,10 @@ const FIRST_BATCH: usize = 16;
 const LISTS: usize = 3;
 
 /// Result of a look. `new` are the segments that were fetched. `gone` are local segments that were
-/// dropped because they left the bucket and are covered or empty. `segments` are the segments
-/// that were listed, and `there` are all in the bucket, with those whose names were skipped. `is_copied` is true if a copy of this host also publishes: the bucket has segments
-/// of this host's writer id that this host did not write.
+/// dropped because they left the bucket and are covered or empty. `segments` are the segments that
+/// were listed, and `there` are all in the bucket, with those whose names were skipped. `is_copied` is
+/// true if a copy of this host also publishes: the bucket has segments of this host's writer id that
+/// this host did not write.
 ///
 /// If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, this host does not know the
 /// content of some segments, and nothing may be deleted from the bucket.
@@ -172,7 +173,6 @@ struct LookRun<'a> {
 struct WantedSegment {
     id: SegmentId,
     size: u64,
-    modified_ms: u64,
 }
 
 impl LookRun<'_> {
@@ -209,34 +209,26 @@ impl LookRun<'_> {
         let prefix = log_prefix(self.notes.conversation());
         let known = if self.options.skips { self.known_names() } else { Vec::new() };
         self.skipped = Vec::new();
-        self.looked.segments = match self.options.listed.take() {
-            Some(listed) => listed,
-            None => loop {
-                let since = Moment::now();
-                let NewNames { listed, skipped } =
-                    self.bucket.list_new(&prefix, &known, (self.deadline)())?;
-                // A host that was suspended between two pages may have missed a merge and the
-                // segments that it covers.
-                if Moment::now().since(&since) < LOOK_AGE {
-                    self.skipped = skipped;
-                    break listed;
-                }
-            },
+        self.looked.segments = if let Some(listed) = self.options.listed.take() {
+            listed
+        } else {
+            let new = list_promptly(self.bucket, &prefix, &known, self.deadline)?;
+            self.skipped = new.skipped;
+            new.listed
         };
         let mut known: BTreeSet<_> = self.here.union(&self.covered).copied().collect();
         known.extend(self.notes.refused()?);
-        let wanted = self.looked.segments.iter().filter_map(|each| {
-            let (size, modified_ms) = (each.size, each.modified_ms);
-            Some(WantedSegment { id: segment_of(&each.name)?, size, modified_ms })
-        });
-        let new = wanted.filter(|wanted| !known.contains(&wanted.id));
-        let (mut wanted, huge): (Vec<_>, Vec<_>) =
-            new.partition(|wanted| wanted.size <= SEGMENT_BYTES);
+        let listed = self.looked.segments.iter();
+        let all =
+            listed.filter_map(|each| Some((each.modified_ms, segment_of(&each.name)?, each.size)));
+        let mut new: Vec<_> = all.filter(|(_, id, _)| !known.contains(id)).collect();
+        new.sort_unstable_by_key(|(modified_ms, id, _)| Reverse((*modified_ms, *id)));
+        let new = new.into_iter().map(|(_, id, size)| WantedSegment { id, size });
+        let (wanted, huge): (Vec<_>, Vec<_>) = new.partition(|wanted| wanted.size <= SEGMENT_BYTES);
         for WantedSegment { id, .. } in huge {
             let too_large = FormatError::TooLarge { what: "a segment", most: SEGMENT_BYTES };
             self.refuse(id, RemoteError::of(id)(too_large))?;
         }
-        wanted.sort_unstable_by_key(|each| Reverse((each.modified_ms, each.id)));
         Ok(wanted)
     }
 
@@ -291,8 +283,7 @@ impl LookRun<'_> {
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
             drop((first, rest));
-            let (size, modified_ms) = (range.end.max(WHOLE + 1), 0);
-            came.push((WantedSegment { id, size, modified_ms }, whole.freeze()));
+            came.push((WantedSegment { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
         }
         self.keep(came)
     }
@@ -364,8 +355,8 @@ impl LookRun<'_> {
         let named_only = listed.iter().filter(is_absent).filter(|id| !self.is_refused(**id));
         self.looked.absent = named_only.copied().collect();
         self.looked.gaps = covered.gaps(listed.iter().copied());
-        self.looked.there.clone_from(&listed);
         self.looked.is_copied = self.is_copied(listed.iter().copied().chain(covered.ids()))?;
+        self.looked.there = listed;
         Ok(())
     }
 
@@ -509,6 +500,23 @@ fn taken_at_once(
         taken.push(part);
     }
     taken
+}
+
+/// Lists names below `prefix`, as [`Objects::list_new`] does. Repeats a list that takes long: a host
+/// that was suspended between two pages may have missed a merge and the segments that it covers.
+pub(super) fn list_promptly(
+    bucket: &dyn Objects,
+    prefix: &str,
+    known: &[NameRange],
+    deadline: &dyn Fn() -> Deadline,
+) -> Result<NewNames, BucketError> {
+    loop {
+        let since = Moment::now();
+        let new = bucket.list_new(prefix, known, deadline())?;
+        if Moment::now().since(&since) < LOOK_AGE {
+            return Ok(new);
+        }
+    }
 }
 
 /// Returns the number of segments at the start of `wanted` that are fetched together.

@@ -7,7 +7,7 @@ use crate::bucket::{
     RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
 };
 use crate::remote::push::{LOOK_AGE, MOST_REMOVED};
-use crate::remote::tidy::{StoreClock, WEEK};
+use crate::remote::tidy::{HOUR, StoreClock, WEEK};
 use crate::remote::{
     Intent, LookReport, Piece, Pieces, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
 };
@@ -26,7 +26,6 @@ const MOST_BYTES: u64 = 32 << 20;
 /// renames have made paths longer.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
-const HOUR: u64 = 60 * 60 * 1000;
 const DAY: u64 = 24 * HOUR;
 /// Number of names in a page of a list.
 const PAGE: usize = 1000;
@@ -102,8 +101,7 @@ impl Push<'_> {
     }
 
     /// Returns the segments to delete: segments that have been covered for long enough, covered ones
-    /// of `stale`, and the last segment if it has been empty for a week. `now` is the time of the
-    /// object store in milliseconds: see `store_now`.
+    /// of `stale`, and the last segment if it has been empty for a week.
     ///
     /// A covered segment stays for an hour after its merge if all hosts that published something in
     /// the day before have published something since, and otherwise for a day. Each host looks
@@ -119,14 +117,17 @@ impl Push<'_> {
         (clock, stale): (StoreClock, &BTreeSet<SegmentId>),
     ) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
-        let mut useless = BTreeSet::new();
+        let latest = latest_of_writers(&log);
         // A merge that another one covers counts, too. Otherwise frequent merges would keep all.
-        for (merge, covers) in self.notes.covers()? {
-            let Some(listed) = log.get(&merge) else { continue };
-            let rests = has_rested((merge, listed.modified_ms), &log, clock);
-            let is_stale = |id: &SegmentId| log.len() < PAGE && stale.contains(id);
-            useless.extend(covers.into_keys().filter(|id| rests || is_stale(id)));
-        }
+        let mut useless: BTreeSet<SegmentId> = self.notes.with_covers(|covers| {
+            let merges = covers.iter().filter_map(|(id, covers)| Some((id, log.get(id)?, covers)));
+            let useless = merges.flat_map(|(merge, listed, covers)| {
+                let rests = has_rested((*merge, listed.modified_ms), &latest, clock);
+                let is_stale = |id: &SegmentId| log.len() < PAGE && stale.contains(id);
+                covers.keys().copied().filter(move |id| rests || is_stale(id))
+            });
+            useless.collect()
+        })?;
         if let [piece] = pieces
             && piece.says_nothing()
             && log.len() == 1
@@ -271,20 +272,29 @@ pub(super) fn stale(
     stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
 }
 
-/// Returns true if the segments that a merge covers can be deleted. `at` is the time of the merge.
-fn has_rested((merge, at): (SegmentId, u64), log: &SegmentList, clock: StoreClock) -> bool {
-    let StoreClock { now, is_exact } = clock;
-    let age = now.saturating_sub(at);
+/// Returns the time of the latest segment of each writer.
+fn latest_of_writers(log: &SegmentList) -> BTreeMap<WriterId, u64> {
     let mut latest: BTreeMap<WriterId, u64> = BTreeMap::new();
     for (id, listed) in log {
         let latest = latest.entry(id.writer).or_default();
         *latest = listed.modified_ms.max(*latest);
     }
-    let has_passed = |(writer, latest): (WriterId, u64)| {
+    latest
+}
+
+/// Returns true if the segments that a merge covers can be deleted. `at` is the time of the merge.
+/// `latest` has the time of the latest segment of each writer.
+fn has_rested(
+    (merge, at): (SegmentId, u64),
+    latest: &BTreeMap<WriterId, u64>,
+    StoreClock { now, is_exact }: StoreClock,
+) -> bool {
+    let age = now.saturating_sub(at);
+    let has_passed = |(writer, latest): (&WriterId, &u64)| {
         let look = at + LOOK_AGE.as_millis() as u64;
-        writer == merge.writer || latest >= look || now.saturating_sub(latest) >= DAY
+        *writer == merge.writer || *latest >= look || now.saturating_sub(*latest) >= DAY
     };
-    age >= DAY || is_exact && age >= HOUR && latest.into_iter().all(has_passed)
+    age >= DAY || is_exact && age >= HOUR && latest.iter().all(has_passed)
 }
 
 struct CopiedLine<'a> {

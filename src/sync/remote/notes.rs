@@ -171,7 +171,8 @@ impl Notes {
         kept.map_err(self.dir.failed("write", OVER))
     }
 
-    /// Returns what this host removed or merged lately. A file that cannot be understood counts as none.
+    /// Returns what this host removed or merged lately. A file that cannot be understood counts as
+    /// none.
     pub(super) fn untidy(&self) -> Result<Option<Untidy>, RemoteError> {
         let text = self.dir.read(UNTIDY, MOST_UNTIDY)?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
@@ -349,11 +350,15 @@ impl Notes {
     ///
     /// The heads are cached, because each push of a segment calls this.
     pub(crate) fn covered(&self) -> Result<Covered, RemoteError> {
-        Ok(self.covers()?.values().collect())
+        self.with_covers(|covers| covers.values().collect())
     }
 
-    /// Returns the segments that each local segment covers. An unreadable segment covers nothing.
-    pub(crate) fn covers(&self) -> Result<BTreeMap<SegmentId, Covers>, RemoteError> {
+    /// Calls `read` with the segments that each local segment covers. An unreadable segment covers
+    /// nothing.
+    pub(crate) fn with_covers<T>(
+        &self,
+        read: impl FnOnce(&BTreeMap<SegmentId, Covers>) -> T,
+    ) -> Result<T, RemoteError> {
         let here = self.segments()?;
         let mut known = self.covers.lock();
         known.retain(|id, _| here.binary_search(id).is_ok());
@@ -366,7 +371,7 @@ impl Notes {
                 });
             }
         }
-        Ok(known.clone())
+        Ok(read(&known))
     }
 
     pub(crate) fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {

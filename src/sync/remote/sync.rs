@@ -7,10 +7,9 @@ use std::{io, mem};
 
 use crate::bucket::{Deadline, log_prefix};
 use crate::remote::files::compare_and_save;
-use crate::remote::look::look_for_readers;
+use crate::remote::look::{list_promptly, look_for_readers};
 use crate::remote::messages::MergedLog;
 use crate::remote::notes::ShownMessages;
-use crate::remote::push::LOOK_AGE;
 use crate::remote::source::{
     is_original_directory, locate_log, log_start, removed_messages, replaced_messages,
 };
@@ -238,12 +237,8 @@ impl Synchronizer<'_> {
         downloads: Downloads,
     ) -> Result<PullReport, RemoteError> {
         let notes = self.notes_to_pull(conversation.id(), downloads)?;
-        let looked = look_for_readers(
-            self.bucket,
-            &notes,
-            self.deadline,
-            (None, downloads == Downloads::OnRead),
-        )?;
+        let all = (None, downloads == Downloads::OnRead);
+        let looked = look_for_readers(self.bucket, &notes, self.deadline, all)?;
         self.apply_look(conversation, &notes, (looked, None), downloads)
     }
 
@@ -254,17 +249,14 @@ impl Synchronizer<'_> {
         id: &Component,
         downloads: Downloads,
     ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
-        let since = (self.now)();
-        let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
+        let listed = list_promptly(self.bucket, &log_prefix(id), &[], self.deadline)?.listed;
         if listed.is_empty() {
             // A directory of the conversation may have been left behind.
             self.home.known_conversation(id)?.map_or(Ok(()), |notes| notes.keep_look())?;
             return Ok(None);
         }
         let notes = self.notes_to_pull(id, downloads)?;
-        // A list that took long may lack a merge, and some of the segments that it covers.
-        let listed = Some(listed).filter(|_| (self.now)().since(&since) < LOOK_AGE);
-        let listed = (listed, downloads == Downloads::OnRead);
+        let listed = (Some(listed), downloads == Downloads::OnRead);
         let mut looked = look_for_readers(self.bucket, &notes, self.deadline, listed)?;
         let merged = MergedState::of(&mut looked, &notes)?;
         // Unreadable segments may contain living content.

@@ -63,8 +63,8 @@ impl Synchronizer<'_> {
     /// `MANY` segments that no merge covers. This host has removed something here in the last
     /// [`RESTLESS`] days, and has not tidied for a day, or `is_first` is true. This host has merged
     /// segments, has not deleted them yet, and has not tidied for [`RESTED`]. Used after each push,
-    /// and later while something is left to do. If segments are unreadable or missing, reports that in [`GarbageReport::blind`], not as
-    /// an error.
+    /// and later while something is left to do. If segments are unreadable or missing, reports that
+    /// in [`GarbageReport::blind`], not as an error.
     pub fn tidy_due(
         &self,
         id: &Component,
@@ -112,8 +112,8 @@ impl Synchronizer<'_> {
 
     /// Merges the segments of a conversation if there are many, or if segments contain bytes that
     /// were removed at least a week ago. With [`GcMode::Delete`], also deletes segments that have
-    /// been covered for long enough or had such bytes, objects that are at least a week old and that no
-    /// living record names, and temporary files of writes that were interrupted at least a week
+    /// been covered for long enough or had such bytes, objects that are at least a week old and that
+    /// no living record names, and temporary files of writes that were interrupted at least a week
     /// ago. With [`GcMode::Look`], only reports what would be done.
     pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
         let notes = self.home.conversation(id)?;
@@ -262,7 +262,7 @@ pub(super) const WEEK: u64 = 7 * 24 * HOUR;
 /// Age in milliseconds after which no push can still publish an object. It is a day, plus an hour
 /// for a request in flight.
 pub(super) const UNNAMED: u64 = 25 * HOUR;
-const HOUR: u64 = 60 * 60 * 1000;
+pub(super) const HOUR: u64 = 60 * 60 * 1000;
 /// Number of milliseconds by which exact clocks may differ.
 const EXACT: u64 = HOUR / 6;
 
