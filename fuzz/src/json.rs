@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::subject::Artifact;
 use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::materialize::json::BOM;
 use ctxfs_core::model::{Json, Limits};
 use ctxfs_view::{Derived, View, ViewDir, readings};
 
@@ -43,6 +44,8 @@ pub fn json(data: &[u8]) {
         Json::No | Json::Broken { .. } => assert!(!must_be_seen(data)),
     }
     pages(&artifact, data);
+    // `.pretty` leaves the byte order mark out.
+    let data = without_mark(data);
     for name in VIEWS {
         let name = format!("x{name}");
         let (_, reading) = readings(OsStr::new(&name)).next().expect("a view");
@@ -68,9 +71,15 @@ fn pages(artifact: &Artifact, data: &[u8]) {
     }
 }
 
-/// Returns true if `bytes` are one JSON value. The parser skips values in a loop, so it does not
-/// recurse.
+/// Returns `bytes` without a byte order mark, which the other parser does not accept.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(BOM).unwrap_or(bytes)
+}
+
+/// Returns true if `bytes` are one JSON value, possibly after a byte order mark. The parser skips
+/// values in a loop, so it does not recurse.
 fn is_json(bytes: &[u8]) -> bool {
+    let bytes = without_mark(bytes);
     str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
