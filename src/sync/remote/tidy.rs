@@ -61,8 +61,8 @@ impl GarbageReport {
 impl Synchronizer<'_> {
     /// Like [`Self::tidy`], but does nothing and returns `None` unless one of these holds. There are
     /// `MANY` segments that no merge covers. This host has removed something here in the last
-    /// [`RESTLESS`] days, and has not tidied for a day, or `is_first` is true. This host has merged
-    /// segments, has not deleted them yet, and has not tidied for [`RESTED`]. Used after each push,
+    /// `RESTLESS` days, and has not tidied for a day, or `is_first` is true. This host has merged
+    /// segments, has not deleted them yet, and has not tidied for `RESTED`. Used after each push,
     /// and later while something is left to do. If segments are unreadable or missing, reports that
     /// in [`GarbageReport::blind`], not as an error.
     pub fn tidy_due(
