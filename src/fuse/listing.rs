@@ -203,6 +203,7 @@ fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
                 ViewDir::Grep
                 | ViewDir::Find
                 | ViewDir::Lines
+                | ViewDir::Record
                 | ViewDir::Jq
                 | ViewDir::Extract
                 | ViewDir::SinceRun,

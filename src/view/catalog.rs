@@ -11,9 +11,9 @@ use std::sync::{Arc, LazyLock};
 use crate::number::counted;
 use crate::query::SearchScope;
 use crate::{
-    Directory, EarlierName, Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words,
-    envelope, errors, find, grep, jq, lines, meta, pages, pretty, reference, shape,
-    short_stand_ins, since, summary, terms, wrap,
+    Directory, EarlierName, Filter, LineRange, PageNumber, Query, RecordNumber, RenderError,
+    Rendered, Words, envelope, errors, find, grep, jq, lines, meta, pages, pretty, record,
+    reference, shape, short_stand_ins, since, summary, terms, wrap,
 };
 use ctxfs_core::model::{Limits, Redactor as _, Root, Subject};
 use ctxfs_core::redact::MaskCounter;
@@ -164,6 +164,19 @@ views! {
         readme: "| `X.lines/400-450`, `X.lines/400+50`, `X.lines/-50` | lines 400 to 450; 50 lines from 400 on; the last 50 |",
         ..ViewType::LINES
     }, |range, subject, expired, out| lines::range(subject, *range, expired, out);
+
+    Record(number: RecordNumber) in
+    Record = ViewType {
+        suffix: ".record",
+        readme: "| `X.record/12` | one record as its fields: a row of a table, an element of a page, an item of an array |",
+        ..ViewType::TEXT
+    }, |number, subject, expired, out| record::render(subject, *number, expired, out);
+
+    Records = ViewType {
+        suffix: ".records",
+        readme: "| `X.records` | how many records there are, of which form, with their fields and some values |",
+        ..ViewType::TEXT
+    }, record::render_all;
 
     Errors = ViewType {
         suffix: ".errors",
@@ -501,6 +514,7 @@ impl CorpusQuery {
             ViewDir::Lines
             | ViewDir::Jq
             | ViewDir::Pages
+            | ViewDir::Record
             | ViewDir::Extract
             | ViewDir::SinceRun => None,
         }

@@ -3,7 +3,7 @@
 //! The first pass ([`census`]) counts how often each word occurs, which determines the weight of
 //! the word ([`question`]). A word that does not occur is replaced by the nearest word that does.
 //! The second pass gathers the places with most of the words ([`gather`], [`json`]). The best
-//! places become passages ([`record`], [`passages`]). [`reply`] shows as many passages as are worth
+//! places become passages ([`record`], [`records`], [`passages`]). [`reply`] shows as many passages as are worth
 //! reading.
 
 mod census;
@@ -16,6 +16,7 @@ mod passage;
 mod passages;
 mod question;
 mod record;
+mod records;
 mod reply;
 mod scan;
 mod stretches;

@@ -15,7 +15,7 @@ use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::Content;
 
 // A line up to this length is one candidate. In a longer line, each window with words is one.
-const SHORT_LINE: usize = 1000;
+pub(super) const SHORT_LINE: usize = 1000;
 // Maximum distance in bytes between two words in one window.
 const MAX_WORD_GAP: usize = 200;
 // Scores are integers: this many points represent 1.0.
@@ -128,12 +128,25 @@ pub(super) struct Candidate {
 }
 
 /// The extent of a candidate in the content: a line with its neighbours, a window of a long line or
-/// string, or a value of JSON. `of` is the line in which a window or value begins.
+/// string, a value of JSON, or a record. `of` is the line in which a window or value begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CandidateSpan {
     Line(LineOffset),
     Window { of: LineOffset, start: u64, end: u64, path: String },
     Value { of: LineOffset, start: u64, end: u64, path: String },
+    Record(RecordSpan),
+}
+
+/// A record. `skipped` has the offsets of the records inside it that do not belong to the passage.
+/// `header` has the offsets of the header row of its table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RecordSpan {
+    pub(super) number: u64,
+    pub(super) line: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) skipped: Vec<(u64, u64)>,
+    pub(super) header: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -157,6 +170,8 @@ impl CandidateSpan {
             Self::Value { of, start, end, path } => {
                 Self::Value { of: moved(of), start: start + offset, end: end + offset, path }
             }
+            // Records are not searched in stretches.
+            Self::Record(record) => Self::Record(record),
         }
     }
 }

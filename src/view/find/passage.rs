@@ -5,13 +5,15 @@ use crate::grep::page;
 
 /// A passage that is ready to be shown. `terms` is the set of its words as bits. `likeness` is
 /// equal for passages that differ only in numbers, and `alike` is the number of such passages.
-/// `path` leads to a JSON value, or is empty.
+/// `path` leads to a JSON value or a record, or is empty. `is_record` is true for a row, a JSON
+/// value or another record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passage {
     pub(super) score: u64,
     pub(super) terms: u64,
     pub(super) likeness: u64,
     pub(super) alike: u64,
+    pub(super) is_record: bool,
     pub(super) path: String,
     pub(super) lines: Vec<ShownLine>,
 }

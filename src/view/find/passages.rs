@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::io;
 
-use crate::find::gather::{Candidate, CandidateSpan, Gathered};
+use crate::find::gather::{Candidate, CandidateSpan, Gathered, Pool};
 use crate::find::matcher::{Finder, FoundTerms};
 use crate::find::passage::{Passage, ShownLine};
 use crate::find::question::ChosenTerms;
-use crate::find::{gather, json, record, stretches, table};
+use crate::find::{gather, json, record, records, stretches, table};
 use ctxfs_core::model::Content;
+use ctxfs_core::records::RecordForm;
 
 const MAX_PASSAGES: usize = 48;
 
@@ -40,17 +41,21 @@ impl Passages {
         } else {
             None
         };
-        let table = if as_json.is_none() { table::of(content)? } else { None };
+        let form = if as_json.is_some() { RecordForm::Lines } else { RecordForm::of(content)? };
+        let table = if as_json.is_some() { None } else { table::of(content, &form)? };
         let is_table = table.is_some();
+        let header = table.and_then(|table| table.header);
         let stretch = stretches::STRETCH_BYTES.min(block as u64);
         let lines = || gather::lines(content, chosen, expired, stretch);
-        let gathered = as_json.map_or_else(lines, Ok)?;
-        let header = table.and_then(|table| table.header);
-        let Gathered { pool, passages: count, stopped } = gathered;
+        let (mut candidates, count, stopped) = if records::are_searched(&form) {
+            of_records(content, &form, chosen, expired, lines)?
+        } else {
+            let Gathered { pool, passages, stopped } = as_json.map_or_else(lines, Ok)?;
+            (pool.best(), passages, stopped)
+        };
         let mut all = Vec::new();
         let finder = Finder::default();
-        let mut reader = PassageReader { content, chosen, finder, is_table };
-        let mut candidates = pool.best();
+        let mut reader = PassageReader { content, chosen, finder, is_table, form };
         if header.is_some() && candidates.iter().any(|(candidate, _)| !is_first_line(candidate)) {
             candidates.retain(|(candidate, _)| !is_first_line(candidate));
         }
@@ -76,6 +81,35 @@ impl Passages {
     }
 }
 
+/// Returns the candidates among the records of `content`, then those among the lines outside of
+/// records. Also returns the number of all, and the offset at which time ran out.
+fn of_records(
+    content: &dyn Content,
+    form: &RecordForm,
+    chosen: &ChosenTerms,
+    expired: &dyn Fn() -> bool,
+    lines: impl Fn() -> io::Result<Gathered>,
+) -> io::Result<(Vec<(Candidate, u64)>, u64, Option<u64>)> {
+    let mut gathered = records::gather(content, form, chosen, expired)?;
+    let (count, stopped) = (gathered.count, gathered.stopped);
+    let mut candidates = std::mem::replace(&mut gathered.pool, Pool::new()).best();
+    // Only markup has text outside of its records.
+    if stopped.is_some() || !matches!(form, RecordForm::Elements(_)) {
+        return Ok((candidates, count, stopped));
+    }
+    let Gathered { pool, passages, stopped } = lines()?;
+    let mut others = Vec::new();
+    for other in pool.best() {
+        // Names of elements and attributes are found as text if they are nowhere else.
+        if candidates.is_empty() || !gathered.have(content, &other.0, chosen)? {
+            others.push(other);
+        }
+    }
+    let count = if candidates.is_empty() { passages } else { count + others.len() as u64 };
+    candidates.extend(others);
+    Ok((candidates, count, stopped))
+}
+
 fn is_first_line(candidate: &Candidate) -> bool {
     matches!(&candidate.place, CandidateSpan::Line(start) if start.line == 1)
 }
@@ -85,6 +119,7 @@ struct PassageReader<'a> {
     chosen: &'a ChosenTerms,
     finder: Finder,
     is_table: bool,
+    form: RecordForm,
 }
 
 impl PassageReader<'_> {
@@ -99,10 +134,11 @@ impl PassageReader<'_> {
     }
 
     fn read(&mut self, candidate: &Candidate) -> io::Result<Passage> {
-        let Self { content, chosen, finder, is_table } = self;
+        let Self { content, chosen, finder, is_table, form } = self;
         match &candidate.place {
             CandidateSpan::Line(start) => {
-                record::of_line(*content, *start, *is_table, chosen, finder)
+                let passage = record::of_line(*content, *start, *is_table, chosen, finder)?;
+                Ok(Passage { is_record: *is_table, ..passage })
             }
             CandidateSpan::Window { of, start, end, path } => {
                 let passage = record::of_window(*content, *of, (*start, *end), chosen, finder)?;
@@ -111,6 +147,7 @@ impl PassageReader<'_> {
             CandidateSpan::Value { of, start, end, path } => {
                 json::of_value(*content, *of, (*start, *end), path, chosen, finder)
             }
+            CandidateSpan::Record(span) => records::of_record(*content, form, span, chosen, finder),
         }
     }
 }

@@ -85,6 +85,7 @@ pub(super) fn of_window(
         terms: found.terms(),
         likeness: 0,
         alike: 0,
+        is_record: false,
         path: String::new(),
         lines: vec![shown],
     })
@@ -176,6 +177,7 @@ impl AnchoredLines<'_> {
             terms: found.terms(),
             likeness: 0,
             alike: 0,
+            is_record: false,
             path: String::new(),
             lines: shown.iter().map(line).collect(),
         }

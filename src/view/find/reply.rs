@@ -16,6 +16,8 @@ const USUAL_BYTES: usize = 1500;
 // reply and after them.
 const MIN_SCORE_PERCENT: u64 = 50;
 const MIN_LATE_SCORE_PERCENT: u64 = 97;
+// The same for records: beside the one that was asked for, the values of others mislead.
+const MIN_RECORD_SCORE_PERCENT: u64 = 85;
 // Maximum number of passages, and maximum number of passages that differ only in numbers.
 const MAX_PASSAGES: usize = 8;
 const MAX_ALIKE: usize = 3;
@@ -57,10 +59,12 @@ impl FindReply {
         let mut seen: HashSet<Vec<&[u8]>> = HashSet::new();
         for next in passages {
             let best = *best.get_or_insert(next.passage.score);
-            let percent = if reply.text.len() < USUAL_BYTES {
-                MIN_SCORE_PERCENT
-            } else {
+            let percent = if reply.text.len() >= USUAL_BYTES {
                 MIN_LATE_SCORE_PERCENT
+            } else if next.passage.is_record {
+                MIN_RECORD_SCORE_PERCENT
+            } else {
+                MIN_SCORE_PERCENT
             };
             if reply.shown == MAX_PASSAGES || next.passage.score * 100 < best * percent {
                 break;

@@ -6,14 +6,10 @@ use std::io;
 
 use crate::find::passage::{ShownLine, SourceLine};
 use ctxfs_core::model::Content;
+use ctxfs_core::records::RecordForm;
 
-// Number of bytes at the start that determine whether a text is a table.
-const TABLE_BYTES: usize = 16 << 10;
-// Maximum number of rows that are examined, and minimum number of rows in a table.
-const MAX_ROWS: usize = 20;
-const MIN_ROWS: usize = 2;
-// Maximum number of bytes in the name of a column.
-const NAME_BYTES: usize = 64;
+// Number of bytes at the start that determine whether a text is a listing.
+const LISTING_BYTES: usize = 16 << 10;
 // Minimum number of lines in a listing, and maximum number of lines that are examined.
 const MIN_LISTING_LINES: usize = 10;
 const MAX_LISTING_LINES: usize = 200;
@@ -26,31 +22,21 @@ pub(super) struct Table {
     pub(super) header: Option<ShownLine>,
 }
 
-pub(super) fn of(content: &dyn Content) -> io::Result<Option<Table>> {
-    let bytes = content.bytes(0, TABLE_BYTES)?;
+pub(super) fn of(content: &dyn Content, form: &RecordForm) -> io::Result<Option<Table>> {
+    if let RecordForm::Rows(rows) = form {
+        let (start, end) = rows.header();
+        let text = content.bytes(start, (end - start) as usize)?;
+        let (line, column) = (rows.header_line(), 0);
+        let header = SourceLine { line, offset: start, column, text: &text, ends: true };
+        return Ok(Some(Table { header: Some(header.shown(None)) }));
+    }
+    let bytes = content.bytes(0, LISTING_BYTES)?;
     let ends = bytes.len() as u64 == content.len();
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| !ends || last.is_empty()) {
         lines.pop();
     }
-    let Some((header, rows)) = lines.split_first() else { return Ok(None) };
-    let rows = &rows[..rows.len().min(MAX_ROWS)];
-    let is_table = rows.len() >= MIN_ROWS && (is_separated(header, rows) || is_aligned(header));
-    let line = SourceLine { line: 1, offset: 0, column: 0, text: header, ends: true };
-    let header = is_table.then(|| line.shown(None));
-    Ok((is_table || is_listing(&lines)).then_some(Table { header }))
-}
-
-fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
-    b",\t;|".iter().any(|separator| {
-        let count = fields(header, *separator);
-        let same = rows.iter().filter(|row| fields(row, *separator) == count).count();
-        let names = header.split(|byte| byte == separator);
-        let is_name = |name: &[u8]| {
-            name.len() <= NAME_BYTES && name.first().is_some_and(|byte| !byte.is_ascii_digit())
-        };
-        count > 1 && same * 10 >= rows.len() * 9 && names.clone().all(is_name)
-    })
+    Ok(is_listing(&lines).then_some(Table { header: None }))
 }
 
 /// Returns the number of fields in a row. A separator inside quotes does not count.
@@ -61,19 +47,6 @@ pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
         !quoted && **byte == separator
     };
     row.iter().filter(is_end).count() + 1
-}
-
-// Returns true for a header of aligned columns: `NAME    READY   STATUS`.
-fn is_aligned(header: &[u8]) -> bool {
-    let Ok(text) = str::from_utf8(header) else { return false };
-    let columns = text.split("  ").filter(|name| !name.trim().is_empty());
-    let is_name = |name: &str| {
-        let name = name.trim();
-        name.len() <= NAME_BYTES
-            && !name.chars().any(char::is_lowercase)
-            && name.chars().any(char::is_uppercase)
-    };
-    columns.clone().count() > 2 && columns.clone().all(is_name)
 }
 
 /// Returns true if `lines`, the first lines of a text, are a listing: search results or aligned
@@ -116,14 +89,16 @@ mod tests {
     use super::*;
 
     fn has_header(text: &str) -> bool {
-        of(&text.as_bytes().to_vec()).unwrap().is_some_and(|table| table.header.is_some())
+        let content = text.as_bytes().to_vec();
+        let form = RecordForm::of(&content).unwrap();
+        of(&content, &form).unwrap().is_some_and(|table| table.header.is_some())
     }
 
     #[test]
     fn tables_have_headers() {
         assert!(has_header("id,name\n1,x\n2,\"a,b\"\n3,z\n"));
         assert!(has_header("id\tname\n1\tx\n2\ty\n"));
-        assert!(has_header("NAME   READY   RESTARTS AGE\na   1/1   0\nb   1/1   0\n"));
+        assert!(has_header("NAME   READY   AGE\na      1/1     1d\nb      1/1     2d\n"));
         assert!(!has_header("one, two\nthree\nfour, five\n"));
         assert!(!has_header("2024-01-01,3\n2024-01-02,4\n2024-01-03,4\n"));
         assert!(!has_header("a,b\n"));

@@ -41,6 +41,7 @@ fn arguments(dir: ViewDir) -> &'static [&'static str] {
         ViewDir::Lines => &["1-400", "-50", "2"],
         ViewDir::Jq => &[".", "-r ..", "-c .", "-r .value|fromjson?|..", "-m0 -r .value"],
         ViewDir::Pages => &["0001", "0002"],
+        ViewDir::Record => &["1", "2"],
         ViewDir::Extract => &["why?"],
         ViewDir::SinceRun => &["1"],
     }

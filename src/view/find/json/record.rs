@@ -96,6 +96,7 @@ impl ReadValue<'_> {
             terms: found.terms(),
             likeness: 0,
             alike: 0,
+            is_record: true,
             path: path.to_owned(),
             lines: self.lines(&parts, length),
         }
@@ -190,7 +191,7 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms
 
 // Returns up to `MAX_MEMBERS` members with words, most informative first: the next one is always
 // the member whose words add the most weight to the words so far.
-fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
+pub(crate) fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
     let mut found = FoundTerms::default();
