@@ -9,6 +9,7 @@ pub(crate) mod reader;
 pub use reader::{Flaw, Secret, Severity};
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
@@ -35,8 +36,10 @@ pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_non_finite_numbers: false,
     allow_extended_string_escapes: false,
 };
-const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
-                     shared, disabled";
+const KNOWN: &str = "command, args, env, cwd, type, url, headers, oauth, trust, timeout, tools, \
+                     prefix, shared, disabled";
+const OAUTH_KNOWN: &str =
+    "clientId, clientSecret, clientSecretFile, clientMetadataUrl, callbackPort";
 // A timeout of more than a week is assumed to be a mistake, such as a value in milliseconds.
 const MAX_TIMEOUT: Duration = Duration::from_hours(7 * 24);
 
@@ -72,7 +75,24 @@ pub struct Server {
 #[expect(missing_docs, reason = "named as in the file")]
 pub enum Transport {
     Stdio { command: String, args: Vec<Secret>, env: Vec<(String, Secret)>, cwd: Option<String> },
-    Http { url: Secret, headers: Vec<(String, Secret)> },
+    Http { url: Secret, headers: Vec<(String, Secret)>, client: ClientOptions },
+}
+
+/// The client as which the user logs in. All fields are optional.
+///
+/// `id` is the id of a client that the authorization server knows already, and `secret` is its
+/// secret. `secret_file` is a file whose first line is the secret; a login does not read it. Without
+/// `id`, `document` is used if the authorization server allows it: the `https` address of a public
+/// document about the client, which is then its id. Otherwise, a client is registered. The browser
+/// comes back to `port` on this machine, or else to any free port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct ClientOptions {
+    pub id: Option<String>,
+    pub secret: Option<Secret>,
+    pub secret_file: Option<PathBuf>,
+    pub document: Option<String>,
+    pub port: Option<u16>,
 }
 
 impl Server {
@@ -175,6 +195,7 @@ struct ServerKeys {
     cwd: Option<String>,
     url: Option<String>,
     headers: Vec<(String, Secret)>,
+    client: ClientOptions,
     trust: bool,
     timeout: Option<Duration>,
     tools: ToolFilter,
@@ -238,17 +259,14 @@ impl ServerKeys {
             "cwd" => self.cwd = Some(reader.text(value, &place)?),
             "url" => self.url = Some(reader.address(value, &place)?),
             "headers" => self.headers = reader.headers(value, &place)?,
+            "oauth" => self.client = reader.client(value, &place)?,
             "trust" => self.trust = reader.truth(value, &place)?,
             "timeout" => self.timeout = Some(reader.duration(value, &place)?),
             "tools" => self.tools = reader.filter(value, &place)?,
             "prefix" => self.prefix = Some(reader.text(value, &place)?),
             "shared" => self.shared = reader.truth(value, &place)?,
             "disabled" => self.disabled = reader.truth(value, &place)?,
-            _ => {
-                let place = [SERVERS, server, &visible::escaped(key, 100)];
-                let what = format!("is not known, so it is passed over: known are {KNOWN}");
-                reader.flaw(Severity::Warning, property.range.start, &place, &what);
-            }
+            _ => reader.unknown(property, &place[..2], KNOWN),
         }
         Ok(())
     }
@@ -269,7 +287,8 @@ impl ServerKeys {
                 Transport::Stdio { command, args: self.args, env: self.env, cwd: self.cwd }
             }
             (_, None, Some(url)) => {
-                Transport::Http { url: Secret::new(url), headers: self.headers }
+                let (headers, client) = (self.headers, self.client);
+                Transport::Http { url: Secret::new(url), headers, client }
             }
             (_, None, None) => return Err("needs `command` or `url`"),
         };
@@ -317,6 +336,39 @@ impl ValueReader<'_> {
             return Err(self.wrong(value, &place, "holds the end of a line"));
         }
         Ok(headers)
+    }
+
+    fn client(&mut self, value: &Value<'_>, place: &[&str]) -> Result<ClientOptions, InvalidValue> {
+        let Some(object) = value.as_object() else {
+            return Err(self.wrong(value, place, "must be an object"));
+        };
+        let mut client = ClientOptions::default();
+        for property in &object.properties {
+            let (key, value) = (property.name.as_str(), &property.value);
+            let within = [place, &[key]].concat();
+            match key {
+                "clientId" => client.id = Some(self.text(value, &within)?),
+                "clientSecret" => client.secret = Some(Secret::new(self.text(value, &within)?)),
+                "clientSecretFile" => client.secret_file = Some(self.text(value, &within)?.into()),
+                "clientMetadataUrl" => client.document = Some(self.text(value, &within)?),
+                "callbackPort" => client.port = Some(self.port(value, &within)?),
+                _ => self.unknown(property, place, OAUTH_KNOWN),
+            }
+        }
+        Ok(client)
+    }
+
+    fn port(&mut self, value: &Value<'_>, place: &[&str]) -> Result<u16, InvalidValue> {
+        let port = value.as_number_lit().and_then(|literal| literal.value.parse().ok());
+        let port = port.filter(|port| *port != 0);
+        port.ok_or_else(|| self.wrong(value, place, "must be a port, from 1 to 65535"))
+    }
+
+    fn unknown(&mut self, property: &ObjectProp<'_>, place: &[&str], known: &str) {
+        let name = visible::escaped(property.name.as_str(), 100);
+        let place = [place, &[&*name]].concat();
+        let what = format!("is not known, so it is passed over: known are {known}");
+        self.flaw(Severity::Warning, property.range.start, &place, &what);
     }
 
     fn duration(&mut self, value: &Value<'_>, place: &[&str]) -> Result<Duration, InvalidValue> {

@@ -73,7 +73,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use hub::survey::{Survey, SurveyedOffer, SurveyedServer, SurveyedTool};
-pub use oauth::{GrantFile, LoginOptions, log_in};
+pub use oauth::{GrantFile, LoginOptions, log_in, log_out};
 pub use options::{
     GatewayOptions, HttpOptions, IndexOptions, Offer, OfferMode, RemoteServer, ServerCommand,
     ServerLogin, ServerOptions, ServerPlace,

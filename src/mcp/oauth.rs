@@ -7,8 +7,8 @@
 //! | module | content |
 //! |---|---|
 //! | `discovery` | the challenge of a server, its metadata, and the metadata of its authorization server |
-//! | `login` | registration, the redirect to this machine, the exchange of the code |
-//! | `grants` | the file with the tokens, and their renewal |
+//! | `login` | the client, the redirect to this machine, the exchange of the code; the logout |
+//! | `grants` | the file with the tokens, their renewal and their end |
 //! | `exchange` | HTTP requests to authorization servers |
 
 pub(crate) mod discovery;
@@ -17,4 +17,4 @@ pub(crate) mod grants;
 pub(crate) mod login;
 
 pub use grants::GrantFile;
-pub use login::{LoginOptions, log_in};
+pub use login::{LoginOptions, log_in, log_out};

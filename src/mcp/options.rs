@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::ToolFilter;
+use crate::config::{ClientOptions, ToolFilter};
 use crate::oauth::GrantFile;
 use crate::permission::rules::{RiskRules, Rules};
 use crate::tool_name::Naming;
@@ -99,11 +99,13 @@ pub struct HttpOptions {
 /// A server over HTTP, with its URL and the headers of every request. The URL starts with `http://`
 /// or `https://`. `Debug` shows neither the URL nor the header values, because they may be secret.
 /// Proxies from the environment are not used. `login` is ignored if `headers` has `Authorization`.
-#[derive(Clone)]
+/// `client` is the client as which the user logs in.
+#[derive(Clone, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RemoteServer {
     pub url: String,
     pub headers: Vec<(String, String)>,
+    pub client: ClientOptions,
     pub login: Option<ServerLogin>,
 }
 

@@ -8,10 +8,15 @@ import json
 import os
 import secrets
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 FLAWS = os.environ.get("SERVER_FLAWS", "").split()
-CLIENTS, CODES, TOKENS, REFRESH, SEEN = {}, {}, {}, {}, []
+CODES, TOKENS, REFRESH, SEEN = {}, {}, {}, []
+DOCUMENT = "https://client.example/ctxfs.json"
+# The clients by their ids. Those that are not registered may come back to any address.
+CLIENTS = {"known": {"token_endpoint_auth_method": "client_secret_post" if "post" in FLAWS else "client_secret_basic"},
+           DOCUMENT: {"token_endpoint_auth_method": "none"}}
+SECRET = "s3 cret/+"
 
 
 class Refused(Exception):
@@ -46,6 +51,8 @@ class Answer(BaseHTTPRequestHandler):
             return self.send(200, metadata())
         if address.path == "/seen":
             return self.send(200, SEEN)
+        if address.path == "/valid":
+            return self.send(200, [len(TOKENS), len(REFRESH)])
         if address.path == "/expire":
             TOKENS.clear()
             return self.send(200, {})
@@ -53,7 +60,8 @@ class Answer(BaseHTTPRequestHandler):
             given = {name: values[0] for name, values in parse_qs(address.query).items()}
             SEEN.append(given)
             client = CLIENTS[given["client_id"]]
-            assert given["redirect_uri"] in client["redirect_uris"] and given["resource"] == BASE + "/mcp"
+            assert given["redirect_uri"] in client.get("redirect_uris", [given["redirect_uri"]])
+            assert given["resource"] == BASE + "/mcp"
             assert given["response_type"] == "code" and given["code_challenge_method"] == "S256"
             back = {"state": given["state"], "iss": "https://evil.example" if "iss" in FLAWS else BASE}
             if "denied" in FLAWS:
@@ -68,26 +76,40 @@ class Answer(BaseHTTPRequestHandler):
         if self.path == "/mcp":
             return self.mcp(json.loads(self.body()))
         if self.path == "/register":
-            client = {**json.loads(self.body()), "client_id": secrets.token_urlsafe(), "client_secret": "s3 cret/+"}
+            client = {**json.loads(self.body()), "client_id": secrets.token_urlsafe(), "client_secret": SECRET}
             if "basic" in FLAWS:
                 client["token_endpoint_auth_method"] = "client_secret_basic"
             CLIENTS[client["client_id"]] = client
             return self.send(201, client)
-        if self.path == "/token":
+        if self.path in ("/token", "/revoke"):
             try:
-                return self.send(200, self.token({k: v[0] for k, v in parse_qs(self.body().decode()).items()}))
+                given = {k: v[0] for k, v in parse_qs(self.body().decode()).items()}
+                answer = self.token if self.path == "/token" else self.revoke
+                return self.send(200, answer(given, self.client(given)))
             except Refused as error:
                 return self.send(400, {"error": str(error)})
         self.send(404)
 
-    def token(self, given):
-        id = given.get("client_id")
+    def client(self, given):
+        id, how, secret = given.get("client_id"), "none", None
         if basic := self.headers.get("Authorization"):
-            id, secret = base64.b64decode(basic.removeprefix("Basic ")).decode().split(":")
-            if secret != quote("s3 cret/+", safe=""):
-                raise Refused("invalid_client")
-        elif CLIENTS[id]["token_endpoint_auth_method"] == "client_secret_basic":
+            id, secret = (unquote(part) for part in base64.b64decode(basic.removeprefix("Basic ")).decode().split(":"))
+            how = "client_secret_basic"
+        elif "client_secret" in given:
+            how, secret = "client_secret_post", given["client_secret"]
+        if how != CLIENTS[id]["token_endpoint_auth_method"] or secret not in (None, SECRET):
             raise Refused("invalid_client")
+        return id
+
+    def revoke(self, given, id):
+        if "stubborn" in FLAWS:
+            raise Refused("unsupported_token_type")
+        kept = REFRESH if given["token_type_hint"] == "refresh_token" else TOKENS
+        revoked = kept.pop(given["token"], None)
+        assert revoked is None or revoked["client_id"] == id
+        return {}
+
+    def token(self, given, id):
         if given.get("resource") != BASE + "/mcp":
             raise Refused("invalid_target")
         if given["grant_type"] == "refresh_token":
@@ -132,11 +154,16 @@ def metadata():
         "authorization_endpoint": BASE + "/authorize",
         "token_endpoint": BASE + "/token",
         "registration_endpoint": BASE + "/register",
+        "revocation_endpoint": BASE + "/revoke",
+        "client_id_metadata_document_supported": "document" in FLAWS,
+        "token_endpoint_auth_methods_supported": ["client_secret_post"] if "post" in FLAWS else ["none", "client_secret_basic"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
     }
     if "issuer" in FLAWS:
         found["issuer"] = "https://evil.example"
+    if "closed" in FLAWS:
+        del found["registration_endpoint"]
     if "pkce" in FLAWS:
         del found["code_challenge_methods_supported"]
     return found

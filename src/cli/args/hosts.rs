@@ -244,7 +244,7 @@ pub(crate) enum McpAction {
     Deny(McpRuleArgs),
     List(McpListArgs),
     Login(McpLoginArgs),
-    /// Forget the tokens for a server over HTTP.
+    /// Forget the tokens for a server over HTTP, and have them revoked if the server can do that.
     Logout(McpServerArgs),
 }
 
@@ -309,6 +309,18 @@ pub(crate) struct McpLoginArgs {
     /// Id of a client that the authorization server knows. Default: a new client is registered.
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
+
+    /// File whose first line is the secret of that client.
+    #[arg(long, value_name = "FILE", requires = "client_id")]
+    pub(crate) client_secret_file: Option<PathBuf>,
+
+    /// https:// address of a public document about the client, for servers that take it as its id.
+    #[arg(long, value_name = "URL")]
+    pub(crate) client_metadata_url: Option<String>,
+
+    /// Port of this machine to which the browser comes back. Default: any that is free.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) callback_port: Option<u16>,
 }
 
 #[derive(Debug, Args)]

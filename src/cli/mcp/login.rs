@@ -1,17 +1,34 @@
 //! `ctxfs mcp login` and `logout`: the tokens for servers over HTTP.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use crate::args::{McpLoginArgs, McpServerArgs};
 use crate::mcp::servers;
 use crate::{Context, Environment, Failure, FailureKind, places};
 use ctxfs_core::model::shell_word;
-use ctxfs_mcp::{GrantFile, LoginOptions, ServerLogin, ServerOptions, ServerPlace, log_in};
+use ctxfs_mcp::config::Secret;
+use ctxfs_mcp::{
+    GrantFile, LoginOptions, RemoteServer, ServerLogin, ServerOptions, ServerPlace, log_in, log_out,
+};
 
 pub(super) fn login(args: &McpLoginArgs, context: &mut Context) -> anyhow::Result<()> {
-    let (file, url) = (grants(&context.environment)?, url(&args.server, context)?);
-    let (scope, client) = (args.scope.clone(), args.client_id.clone());
-    let options = LoginOptions { url, scope, client };
+    let file = grants(&context.environment)?;
+    let RemoteServer { url, mut client, .. } = server(&args.server, context)?;
+    if args.client_id.is_some() {
+        // A secret of the file belongs to the id there.
+        (client.id, client.secret) = (args.client_id.clone(), None);
+        client.secret_file.clone_from(&args.client_secret_file);
+    }
+    if let Some(path) = client.secret_file.take_if(|_| client.secret.is_none()) {
+        let text = fs::read_to_string(&path).map_err(|error| {
+            let text = format!("cannot read the secret in `{}`: {error}", path.display());
+            Failure::usage(text, "give a file whose first line is the secret of the client")
+        })?;
+        client.secret = text.lines().next().map(Secret::new);
+    }
+    client.document = args.client_metadata_url.clone().or(client.document);
+    client.port = args.callback_port.or(client.port);
+    let options = LoginOptions { url, scope: args.scope.clone(), client };
     let printer = &mut context.printer;
     let mut shown = Ok(());
     let mut show = |address: &str| {
@@ -28,8 +45,12 @@ pub(super) fn login(args: &McpLoginArgs, context: &mut Context) -> anyhow::Resul
 }
 
 pub(super) fn logout(args: &McpServerArgs, context: &mut Context) -> anyhow::Result<()> {
-    let (file, url) = (grants(&context.environment)?, url(args, context)?);
-    let text = if file.remove(&url)? { "the tokens are removed" } else { "there were no tokens" };
+    let (file, url) = (grants(&context.environment)?, server(args, context)?.url);
+    let is_out = log_out(&url, &file).map_err(|why| {
+        let hint = "what is not revoked may be taken back at the server";
+        Failure::new(FailureKind::Failed, format!("`{}`: {why}", args.name), hint)
+    })?;
+    let text = if is_out { "the tokens are removed" } else { "there were no tokens" };
     context.printer.message(&format_args!("`{}`: {text}", args.name));
     Ok(())
 }
@@ -41,19 +62,19 @@ fn grants(environment: &Environment) -> Result<GrantFile, Failure> {
     Ok(GrantFile::within(&directory))
 }
 
-fn url(args: &McpServerArgs, context: &mut Context) -> anyhow::Result<String> {
+fn server(args: &McpServerArgs, context: &mut Context) -> anyhow::Result<RemoteServer> {
     let McpServerArgs { name, servers } = args;
     let Some(path) = servers else {
         let is_url = name.starts_with("http://") || name.starts_with("https://");
         let hint = "give the URL of a server, or the file with `--servers FILE`";
         return is_url
-            .then(|| name.clone())
+            .then(|| RemoteServer { url: name.clone(), ..RemoteServer::default() })
             .ok_or_else(|| Failure::usage(format!("`{name}` is no URL"), hint).into());
     };
     let servers = servers::servers_of_file(path, &mut context.printer)?.servers;
     let found = servers.into_iter().find(|server| server.name == *name);
     match found.map(|server| server.place) {
-        Some(ServerPlace::Remote(server)) => Ok(server.url),
+        Some(ServerPlace::Remote(server)) => Ok(server),
         Some(ServerPlace::Command(_)) => {
             let text = format!("the server `{name}` is a command, which needs no login");
             Err(Failure::usage(text, "give a server with a `url`").into())

@@ -76,11 +76,11 @@ fn server_place(transport: Transport) -> ServerPlace {
                 directory: cwd.map(Into::into),
             })
         }
-        Transport::Http { url, headers } => {
+        Transport::Http { url, headers, client } => {
             let headers = headers.iter();
             let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-            let url = url.reveal().to_owned();
-            ServerPlace::Remote(RemoteServer { url, headers: headers.collect(), login: None })
+            let (url, headers) = (url.reveal().to_owned(), headers.collect());
+            ServerPlace::Remote(RemoteServer { url, headers, client, login: None })
         }
     }
 }
@@ -105,8 +105,7 @@ pub(crate) fn server_behind(
         None => name_of_command(command),
     };
     let place = if is_url {
-        let (url, headers) = (text.into_owned(), Vec::new());
-        ServerPlace::Remote(RemoteServer { url, headers, login: None })
+        ServerPlace::Remote(RemoteServer { url: text.into_owned(), ..RemoteServer::default() })
     } else {
         ServerPlace::Command(ServerCommand {
             program: program.clone(),

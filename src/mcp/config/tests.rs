@@ -38,6 +38,8 @@ mod config {
     },
     "docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}},
     "bare": {"url": "http://127.0.0.1:3000/mcp"}, /* no type */
+    "client": {"url": "https://c.example", "oauth": {"clientId": "x", "clientSecret": "${GITHUB_TOKEN}", "callbackPort": 8080}},
+    "document": {"url": "https://c.example", "oauth": {"clientMetadataUrl": "https://d.example/c.json", "clientSecretFile": "${HOME}/s"}},
     "streamable": {"type": "streamable-http", "url": "https://s.example"},
     "local": {"type": "local", "command": "srv", "tools": ["*"]},
     "stdio": {"type": "stdio", "command": "srv", "args": []},
@@ -46,7 +48,10 @@ mod config {
         );
         assert_eq!(parsed.flaws, []);
         let names: Vec<&str> = parsed.servers.iter().map(|server| server.name.as_str()).collect();
-        assert_eq!(names, ["github", "docs", "bare", "streamable", "local", "stdio"]);
+        assert_eq!(
+            names,
+            ["github", "docs", "bare", "client", "document", "streamable", "local", "stdio"]
+        );
         let github = &parsed.servers[0];
         assert!(github.trust && github.shared && !github.tools.offers("delete_repo"));
         assert_eq!((github.timeout, github.prefix()), (Duration::from_millis(2500), "gh"));
@@ -55,13 +60,22 @@ mod config {
         assert_eq!((args.len(), args[2].reveal()), (3, "/home/u/x"));
         assert_eq!(env[0].1.reveal(), "ghp_hunter2");
         assert_eq!((env[1].0.as_str(), env[1].1.reveal()), ("HOST", "github.com"));
-        let Transport::Http { url, headers } = &parsed.servers[1].transport else { panic!() };
+        let Transport::Http { url, headers, .. } = &parsed.servers[1].transport else { panic!() };
         assert_eq!(
             (url.reveal(), headers[0].1.reveal()),
             ("https://docs.example/mcp", "Bearer ghp_hunter2")
         );
         let bare = &parsed.servers[2];
         assert_eq!((bare.timeout, bare.prefix(), bare.trust), (DEFAULT_TIMEOUT, "bare", false));
+        let Transport::Http { client, .. } = &parsed.servers[3].transport else { panic!() };
+        let secret = client.secret.as_ref().map(Secret::reveal);
+        assert_eq!(
+            (client.id.as_deref(), secret, client.port),
+            (Some("x"), Some("ghp_hunter2"), Some(8080))
+        );
+        let Transport::Http { client, .. } = &parsed.servers[4].transport else { panic!() };
+        assert_eq!(client.document.as_deref(), Some("https://d.example/c.json"));
+        assert_eq!(client.secret_file.as_deref(), Some("/home/u/s".as_ref()));
     }
 
     #[test]
@@ -118,6 +132,11 @@ mod config {
                 r#""url": "http://h", "headers": {"A": "x\ny"}"#,
                 "mcpServers.s.headers.A` holds the end",
             ),
+            (r#""url": "http://h", "oauth": false"#, "mcpServers.s.oauth` must be an object"),
+            (
+                r#""url": "http://h", "oauth": {"callbackPort": 70000}"#,
+                "mcpServers.s.oauth.callbackPort` must be a port",
+            ),
             ("", "mcpServers.s` needs `command` or `url`"),
             (r#""args": []"#, "mcpServers.s` needs `command` or `url`"),
         ];
@@ -152,14 +171,19 @@ mod config {
     #[test]
     fn what_is_not_known_is_a_warning() {
         let text = r#"{"mcpServers": {"s": {"command": "x", "alwaysAllow": [], "args": ["${input:k}"]},
-        "off": {"command": "x", "disabled": true}, "on": {"command": "x", "disabled": false}}}"#;
+        "off": {"command": "x", "disabled": true}, "on": {"command": "x", "disabled": false},
+        "o": {"url": "https://h", "oauth": {"enabled": true}}}}"#;
         let parsed = parse(text);
-        assert_eq!(parsed.servers.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["s", "on"]);
+        assert_eq!(
+            parsed.servers.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+            ["s", "on", "o"]
+        );
         assert!(parsed.flaws.iter().all(|flaw| flaw.severity == Severity::Warning));
         let found = errors(text);
         assert!(found[0].starts_with("mcp.json:1: `mcpServers.s.alwaysAllow` is not known"));
         assert!(found[1].contains("has a `${...}` that is no variable"));
         assert!(found[2].starts_with("mcp.json:2: `mcpServers.off` is disabled"));
+        assert!(found[3].starts_with("mcp.json:3: `mcpServers.o.oauth.enabled` is not known"));
     }
 
     #[test]
@@ -197,11 +221,13 @@ mod config {
         let text = r#"{"mcpServers": {
         "a": {"command": "x", "args": ["--key", "${GITHUB_TOKEN}"], "env": {"K": "hunter2"}},
         "b": {"url": "https://h/?key=hunter2", "headers": {"K": "hunter2", "X": "${NONE}"}},
+        "h": {"url": "https://h/", "oauth": {"clientSecret": "hunter2", "clientId": 7}},
+        "j": {"url": "https://h/", "oauth": {"clientSecret": "hunter2"}},
         "c": {"url": "hunter2"}, "i": {"command": "x", "env": {"K": "${hunter2:x}"}}, "d": {"command": "x", "env": {"K": ["hunter2"]}},
         "e": {"url": "http://h", "headers": {"K": "hunter2\n"}},
         "f": {"type": "hunter2", "command": "x"}, "g": {"url": "https://h/?key=hunter2"}}}"#;
         let parsed = parse(text);
-        assert_eq!((parsed.servers.len(), parsed.flaws.len()), (3, 6));
+        assert_eq!((parsed.servers.len(), parsed.flaws.len()), (4, 7));
         assert!(!format!("{parsed:?}").contains("hunter2"));
         assert!(!errors(text).concat().contains("hunter2"));
     }

@@ -33,16 +33,19 @@ pub(super) struct ProtectedServer {
     pub(super) issuer: AuthorizationServer,
 }
 
-/// An authorization server. `names_itself` is true if its redirects have its `issuer`.
-#[derive(Debug)]
+/// An authorization server. `names_itself` is true if its redirects have its `issuer`, and
+/// `takes_documents` if the id of a client may be the address of a document about it.
+#[derive(Debug, Default)]
 pub(super) struct AuthorizationServer {
     pub(super) issuer: String,
     pub(super) authorization: String,
     pub(super) token: String,
     pub(super) registration: Option<String>,
+    pub(super) revocation: Option<String>,
     pub(super) client_auth: Vec<String>,
     pub(super) scopes: Vec<String>,
     pub(super) names_itself: bool,
+    pub(super) takes_documents: bool,
 }
 
 impl Challenge {
@@ -202,9 +205,11 @@ async fn authorization_server(issuer: &str) -> Result<AuthorizationServer, Strin
         authorization: text("authorization_endpoint"),
         token: text("token_endpoint"),
         registration: found["registration_endpoint"].as_str().map(str::to_owned),
+        revocation: found["revocation_endpoint"].as_str().map(str::to_owned),
         client_auth: words(&found["token_endpoint_auth_methods_supported"]).unwrap_or_default(),
         scopes: words(&found["scopes_supported"]).unwrap_or_default(),
         names_itself: found["authorization_response_iss_parameter_supported"] == true,
+        takes_documents: found["client_id_metadata_document_supported"] == true,
         issuer: named,
     })
 }

@@ -1,4 +1,4 @@
-//! The file with the tokens of a user, and their renewal.
+//! The file with the tokens of a user, their renewal and their end.
 //!
 //! Several gateways use the file at a time. A change is made under the lock of another file beside
 //! it, by a new file in its place. A token is renewed under the lock, because a server may accept a
@@ -21,12 +21,13 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::oauth::discovery::Challenge;
-use crate::oauth::exchange::{self, FORM, UNRESERVED, form};
+use crate::oauth::exchange::{self, FORM, HttpAnswer, UNRESERVED, form};
 use ctxfs_core::model::visible::{self, IN_LISTS};
 
 // A token is renewed this many seconds before it expires.
 const EARLY: u64 = 30;
 pub(super) const BASIC: &str = "client_secret_basic";
+pub(super) const POST: &str = "client_secret_post";
 pub(super) const NO_SECRET: &str = "none";
 
 /// The tokens for a server, with the data that renews them. `wanted` are scopes that the server
@@ -36,6 +37,7 @@ pub(super) const NO_SECRET: &str = "none";
 pub(super) struct Grant {
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
+    pub(super) revocation_endpoint: Option<String>,
     pub(super) resource: String,
     pub(super) client: OauthClient,
     pub(super) scope: Option<String>,
@@ -57,9 +59,38 @@ pub(super) struct OauthClient {
 impl Grant {
     /// Requests tokens from the authorization server.
     pub(super) async fn request(&mut self, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let pairs = [&[("resource", &*self.resource)], pairs].concat();
+        let answer = self.post(&self.token_endpoint, pairs).await?;
+        if answer.status != StatusCode::OK {
+            let issuer = visible::escaped(&self.issuer, IN_LISTS);
+            return Err(format!("`{issuer}` gives no token: {}", answer.reason()));
+        }
+        self.take(&answer.json)
+    }
+
+    /// Revokes the tokens (RFC 7009), if the authorization server offers that.
+    pub(super) async fn revoke(&self) -> Result<(), String> {
+        let Some(endpoint) = &self.revocation_endpoint else { return Ok(()) };
+        let refresh = self.refresh_token.as_deref().map(|token| (token, "refresh_token"));
+        for (token, kind) in refresh.into_iter().chain([(&*self.access_token, "access_token")]) {
+            let pairs = vec![("token", token), ("token_type_hint", kind)];
+            let answer = self.post(endpoint, pairs).await?;
+            if answer.status != StatusCode::OK {
+                let issuer = visible::escaped(&self.issuer, IN_LISTS);
+                return Err(format!("`{issuer}` does not revoke the {kind}: {}", answer.reason()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a form to the authorization server, with what proves to be the client.
+    async fn post<'a>(
+        &'a self,
+        endpoint: &str,
+        mut pairs: Vec<(&'a str, &'a str)>,
+    ) -> Result<HttpAnswer, String> {
         let OauthClient { id, secret, auth } = &self.client;
         let mut headers = HeaderMap::new();
-        let mut pairs = [&[("resource", &*self.resource)], pairs].concat();
         match secret.as_deref().filter(|_| auth != NO_SECRET) {
             Some(secret) if auth == BASIC => {
                 let pair = format!(
@@ -76,15 +107,7 @@ impl Grant {
                 pairs.extend(secret.map(|secret| ("client_secret", secret)));
             }
         }
-        let answer = exchange::post(&self.token_endpoint, FORM, headers, form(&pairs)).await?;
-        if answer.status != StatusCode::OK {
-            return Err(format!(
-                "`{}` gives no token: {}",
-                visible::escaped(&self.issuer, IN_LISTS),
-                answer.reason()
-            ));
-        }
-        self.take(&answer.json)
+        exchange::post(endpoint, FORM, headers, form(&pairs)).await
     }
 
     fn take(&mut self, answer: &Value) -> Result<(), String> {
@@ -123,15 +146,15 @@ impl GrantFile {
         Self { path: directory.join("mcp-tokens.json") }
     }
 
-    /// Removes the tokens for a server. Returns false if there are none.
-    pub fn remove(&self, url: &str) -> io::Result<bool> {
+    /// Removes and returns the tokens for a server.
+    pub(super) fn remove(&self, url: &str) -> io::Result<Option<Grant>> {
         let _lock = self.lock()?;
         let mut grants = self.read()?;
-        let is_there = grants.remove(url).is_some();
-        if is_there {
+        let removed = grants.remove(url);
+        if removed.is_some() {
             self.write(&grants)?;
         }
-        Ok(is_there)
+        Ok(removed)
     }
 
     pub(super) fn get(&self, url: &str) -> io::Result<Option<Grant>> {

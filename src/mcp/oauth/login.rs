@@ -1,42 +1,49 @@
-//! A login: registers a client, has the user agree in a browser, and exchanges the code that the
-//! browser brings back for tokens.
+//! A login: chooses a client, has the user agree in a browser, and exchanges the code that the
+//! browser brings back for tokens. Also the logout.
 
+use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hyper::HeaderMap;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::config::ClientOptions;
 use crate::http_message::JSON;
 use crate::oauth::discovery::{AuthorizationServer, METHOD, ProtectedServer, discover};
 use crate::oauth::exchange::{self, form};
-use crate::oauth::grants::{BASIC, Grant, GrantFile, NO_SECRET, OauthClient};
+use crate::oauth::grants::{BASIC, Grant, GrantFile, NO_SECRET, OauthClient, POST};
 use crate::session::random;
 use ctxfs_core::model::visible::{self, IN_LISTS};
 
 // Time that the user has to agree.
 const LOGIN_TIME: Duration = Duration::from_mins(10);
-// Time limit for the head of a request of the browser, and its maximum length.
-const HEAD_TIME: Duration = Duration::from_secs(5);
-const MAX_HEAD: usize = 16 << 10;
+// Time limit for a connection of the browser, and their maximum number at a time.
+const VISIT_TIME: Duration = Duration::from_secs(5);
+const MAX_VISITS: usize = 64;
 const CALLBACK: &str = "/callback";
 const OFFLINE: &str = "offline_access";
 
 /// A login to the server at `url`. `scope` replaces the scopes that the server asks for. They are
-/// separated by blanks. `client` is the id of a client that the authorization server knows already;
-/// without it, a client is registered.
+/// separated by blanks.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LoginOptions {
     pub url: String,
     pub scope: Option<String>,
-    pub client: Option<String>,
+    pub client: ClientOptions,
 }
 
 /// Logs in, and stores the tokens in `file`. `show` gets the address that the user must open in a
@@ -46,14 +53,26 @@ pub fn log_in(
     file: &GrantFile,
     show: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
+    let grant = run(agreed(options, file, show))?;
+    let stored = file.put(&options.url, grant);
+    stored.map_err(|error| format!("the tokens cannot be stored: {error}"))
+}
+
+/// Removes the tokens for the server at `url` from `file`, and has them revoked if the authorization
+/// server offers that. Returns false if there were none. Fails if they cannot be revoked; they are
+/// removed all the same.
+pub fn log_out(url: &str, file: &GrantFile) -> Result<bool, String> {
+    let removed = file.remove(url);
+    let removed = removed.map_err(|error| format!("the tokens cannot be removed: {error}"))?;
+    let Some(grant) = removed else { return Ok(false) };
+    let revoked = run(grant.revoke());
+    revoked.map_err(|why| format!("the tokens are removed here, but not revoked: {why}"))?;
+    Ok(true)
+}
+
+fn run<T>(exchange: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    runtime.block_on(async {
-        let mut grant = agreed(options, file, show).await?;
-        grant.wanted = None;
-        let stored = file.put(&options.url, grant);
-        stored.map_err(|error| format!("the tokens cannot be stored: {error}"))
-    })
+    runtime.map_err(|error| error.to_string())?.block_on(exchange)
 }
 
 async fn agreed(
@@ -64,11 +83,13 @@ async fn agreed(
     let ProtectedServer { resource, scopes, issuer } = discover(&options.url).await?;
     let known = file.get(&options.url).map_err(|error| error.to_string())?;
     let scope = options.scope.clone().or_else(|| scope(scopes.as_deref(), known.as_ref(), &issuer));
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| error.to_string())?;
+    let port = options.client.port.unwrap_or_default();
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    let listener = listener.map_err(|error| format!("port {port} cannot be used: {error}"))?;
     let port = listener.local_addr().map_err(|error| error.to_string())?.port();
     let redirect = format!("http://127.0.0.1:{port}{CALLBACK}");
-    let client = match &options.client {
-        Some(id) => OauthClient { id: id.clone(), ..OauthClient::default() },
+    let client = match chosen(&options.client, known.as_ref(), &issuer)? {
+        Some(client) => client,
         None => registered(&issuer, &redirect, scope.as_deref()).await?,
     };
     let (verifier, state) = (secret()?, secret()?);
@@ -85,11 +106,18 @@ async fn agreed(
     pairs.extend(scope.as_deref().map(|scope| ("scope", scope)));
     let mark = if issuer.authorization.contains('?') { '&' } else { '?' };
     show(&format!("{}{mark}{}", issuer.authorization, form(&pairs)));
+    let issuer = Arc::new(issuer);
     let came = timeout(LOGIN_TIME, redirected(&listener, &state, &issuer)).await;
     let code = came.map_err(|_| "nobody has agreed in time".to_owned())??;
-    let token_endpoint = issuer.token;
-    let issuer = issuer.issuer;
-    let mut grant = Grant { issuer, token_endpoint, resource, client, scope, ..Grant::default() };
+    let mut grant = Grant {
+        issuer: issuer.issuer.clone(),
+        token_endpoint: issuer.token.clone(),
+        revocation_endpoint: issuer.revocation.clone(),
+        resource,
+        client,
+        scope,
+        ..Grant::default()
+    };
     let pairs = [
         ("grant_type", "authorization_code"),
         ("code", &*code),
@@ -98,6 +126,45 @@ async fn agreed(
     ];
     grant.request(&pairs).await?;
     Ok(grant)
+}
+
+/// Returns the configured client, or `None` if a client must be registered. A client that the
+/// authorization server of the last login knows is not presented to another one.
+fn chosen(
+    options: &ClientOptions,
+    known: Option<&Grant>,
+    issuer: &AuthorizationServer,
+) -> Result<Option<OauthClient>, String> {
+    let Some(id) = &options.id else {
+        let document = options.document.as_ref().filter(|_| issuer.takes_documents);
+        return document.map(|url| document_client(url)).transpose();
+    };
+    let other = known.filter(|known| known.client.id == *id && known.issuer != issuer.issuer);
+    if let Some(known) = other {
+        return Err(format!(
+            "the client is known to `{}`, and the server names `{}` now: log out first if you \
+                 trust that",
+            visible::escaped(&known.issuer, IN_LISTS),
+            visible::escaped(&issuer.issuer, IN_LISTS)
+        ));
+    }
+    let secret = options.secret.as_ref().map(|secret| secret.reveal().to_owned());
+    let takes = |method: &str| issuer.client_auth.iter().any(|known| known == method);
+    let auth = match &secret {
+        None => NO_SECRET,
+        Some(_) if takes(POST) && !takes(BASIC) => POST,
+        Some(_) => BASIC,
+    };
+    Ok(Some(OauthClient { id: id.clone(), secret, auth: auth.to_owned() }))
+}
+
+fn document_client(url: &str) -> Result<OauthClient, String> {
+    let uri = exchange::checked(url)?;
+    if uri.scheme_str() != Some("https") || uri.path() == "/" || url.contains('#') {
+        let url = visible::escaped(url, IN_LISTS);
+        return Err(format!("`{url}` is not the https address of a document"));
+    }
+    Ok(OauthClient { id: url.to_owned(), secret: None, auth: NO_SECRET.to_owned() })
 }
 
 /// Returns the scopes to ask for: the scopes that the server names, the granted ones if it has
@@ -130,7 +197,7 @@ async fn registered(
         format!("`{issuer}` registers no clients: give the id of one that it knows")
     })?;
     let supported = &issuer.client_auth;
-    let methods = [NO_SECRET, "client_secret_post", BASIC];
+    let methods = [NO_SECRET, POST, BASIC];
     let auth = methods.into_iter().find(|method| supported.iter().any(|known| known == method));
     let mut client = json!({
         "client_name": "ctxfs",
@@ -161,29 +228,60 @@ async fn registered(
 async fn redirected(
     listener: &TcpListener,
     state: &str,
-    issuer: &AuthorizationServer,
+    issuer: &Arc<AuthorizationServer>,
 ) -> Result<String, String> {
+    let mut visits = JoinSet::new();
     loop {
-        let (mut stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
-        let asked = timeout(HEAD_TIME, target(&mut stream)).await.ok().flatten();
-        let query = asked.as_deref().and_then(|target| target.strip_prefix(CALLBACK));
-        let Some(query) = query.and_then(|query| query.strip_prefix('?')) else {
-            tell(&mut stream, "404 Not Found", "There is nothing here.").await;
-            continue;
-        };
-        let value = |name: &str| parameter(query, name);
-        if value("state").as_deref() != Some(state) {
-            tell(&mut stream, "400 Bad Request", "This is not of the login that runs.").await;
-            continue;
+        tokio::select! {
+            Some(visit) = visits.join_next() => {
+                if let Ok(Some(code)) = visit {
+                    return code;
+                }
+            }
+            accepted = listener.accept(), if visits.len() < MAX_VISITS => {
+                let (stream, _) = accepted.map_err(|error| error.to_string())?;
+                visits.spawn(visit(stream, state.to_owned(), Arc::clone(issuer)));
+            }
         }
-        let code = code(&value, issuer);
-        let told = match &code {
-            Ok(_) => "You are logged in. You may close this page.",
-            Err(_) => "The login has failed. The terminal says why.",
-        };
-        tell(&mut stream, "200 OK", told).await;
-        return code;
     }
+}
+
+/// Answers one request. Returns the code, or why there is none, if the request has `state`.
+async fn visit(
+    stream: TcpStream,
+    state: String,
+    issuer: Arc<AuthorizationServer>,
+) -> Option<Result<String, String>> {
+    let found = Mutex::new(None);
+    let answer = service_fn(|request: Request<Incoming>| {
+        let query = request.uri().query().unwrap_or_default();
+        let value = |name: &str| parameter(query, name);
+        let (status, text) = if request.method() != Method::GET || request.uri().path() != CALLBACK
+        {
+            (StatusCode::NOT_FOUND, "There is nothing here.")
+        } else if value("state").as_deref() != Some(&*state) {
+            (StatusCode::BAD_REQUEST, "This is not of the login that runs.")
+        } else {
+            let code = code(&value, &issuer);
+            let told = match &code {
+                Ok(_) => "You are logged in. You may close this page.",
+                Err(_) => "The login has failed. The terminal says why.",
+            };
+            *found.lock() = Some(code);
+            (StatusCode::OK, told)
+        };
+        let answer = Response::builder()
+            .status(status)
+            .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+            .header(header::CACHE_CONTROL, "no-store")
+            .body(text.to_owned());
+        ready(answer)
+    });
+    let served =
+        http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), answer);
+    // The browser may be gone.
+    timeout(VISIT_TIME, served).await.ok();
+    found.into_inner()
 }
 
 fn code(
@@ -215,32 +313,6 @@ fn parameter(query: &str, name: &str) -> Option<String> {
     Some(percent_decode_str(&value).decode_utf8_lossy().into_owned())
 }
 
-/// Returns the target of a GET request.
-async fn target(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_HEAD {
-        let mut block = [0; 1024];
-        match stream.read(&mut block).await {
-            Ok(0) | Err(_) => return None,
-            Ok(count) => head.extend_from_slice(&block[..count]),
-        }
-    }
-    let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next()?).into_owned();
-    let mut words = line.split(' ');
-    (words.next()? == "GET").then(|| words.next().map(str::to_owned))?
-}
-
-async fn tell(stream: &mut TcpStream, status: &str, text: &str) {
-    let answer = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\
-         cache-control: no-store\r\nconnection: close\r\n\r\n{text}",
-        text.len()
-    );
-    // The browser may be gone.
-    stream.write_all(answer.as_bytes()).await.ok();
-    stream.shutdown().await.ok();
-}
-
 fn secret() -> Result<String, String> {
     Ok(URL_SAFE_NO_PAD.encode(random().map_err(|error| error.to_string())?))
 }
@@ -248,16 +320,14 @@ fn secret() -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Secret;
 
     fn issuer(names_itself: bool) -> AuthorizationServer {
         AuthorizationServer {
             issuer: "https://a.example".to_owned(),
-            authorization: String::new(),
-            token: String::new(),
-            registration: None,
-            client_auth: Vec::new(),
             scopes: vec![OFFLINE.to_owned(), "other".to_owned()],
             names_itself,
+            ..AuthorizationServer::default()
         }
     }
 
@@ -290,5 +360,42 @@ mod tests {
             asked(Some("read"), Some(&grant(Some("write")))),
             "read write list offline_access"
         );
+    }
+
+    #[test]
+    fn a_configured_client_is_used_as_the_authorization_server_takes_it() {
+        let mut issuer = issuer(false);
+        let id = Some("known".to_owned());
+        let with_secret =
+            ClientOptions { id, secret: Some(Secret::new("s3cret")), ..ClientOptions::default() };
+        for (methods, auth) in [
+            (vec![], BASIC),
+            (vec![POST], POST),
+            (vec![POST, BASIC], BASIC),
+            (vec!["private_key_jwt"], BASIC),
+        ] {
+            issuer.client_auth = methods.into_iter().map(str::to_owned).collect();
+            let client = chosen(&with_secret, None, &issuer).unwrap().unwrap();
+            assert_eq!((&*client.auth, client.secret.as_deref()), (auth, Some("s3cret")));
+        }
+        let other = Grant {
+            issuer: "https://b.example".to_owned(),
+            client: OauthClient { id: "known".to_owned(), ..OauthClient::default() },
+            ..Grant::default()
+        };
+        let refused = chosen(&with_secret, Some(&other), &issuer).err();
+        assert!(refused.unwrap().contains("b.example"));
+
+        let document = |url: &str, issuer: &AuthorizationServer| {
+            let document = Some(url.to_owned());
+            chosen(&ClientOptions { document, ..ClientOptions::default() }, None, issuer)
+        };
+        assert!(document("https://c.example/c.json", &issuer).unwrap().is_none());
+        issuer.takes_documents = true;
+        let client = document("https://c.example/c.json", &issuer).unwrap().unwrap();
+        assert_eq!((&*client.id, &*client.auth), ("https://c.example/c.json", NO_SECRET));
+        for url in ["http://127.0.0.1/c.json", "https://c.example", "https://c.example/c#x", "c"] {
+            assert!(document(url, &issuer).is_err(), "{url}");
+        }
     }
 }

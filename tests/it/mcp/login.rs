@@ -1,13 +1,15 @@
 //! Servers that need a login, and the authorization server that gives tokens for them.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Command as Process;
+use std::process::{Command as Process, Output};
 
 use super::*;
 
 const FILE: &str = "ctxfs/mcp-tokens.json";
+const SECRET: &str = "s3 cret/+";
 
 /// A server with its authorization server, and the state directory of a user.
 struct Guarded {
@@ -36,15 +38,19 @@ impl Guarded {
     }
 
     fn gateway(&self) -> Gateway {
-        let environment = [("XDG_STATE_HOME", self.state.to_str().unwrap())];
-        let mut gateway = Gateway::start(&self.store, &[], &[&self.url()], &environment);
+        self.gateway_of(&[], &[&self.url()])
+    }
+
+    fn gateway_of(&self, options: &[&str], command: &[&str]) -> Gateway {
+        let environment = [("XDG_STATE_HOME", self.state.to_str().unwrap()), ("SECRET", SECRET)];
+        let mut gateway = Gateway::start(&self.store, options, command, &environment);
         gateway.shake_hands("2025-11-25");
         gateway
     }
 
     /// Begins a login. Returns its process, and the address that it prints.
-    fn begin(&self) -> (Child, String) {
-        let command = self.store.ctxfs("mcp", &["login", &self.url()]);
+    fn begin(&self, words: &[&str]) -> (Child, String) {
+        let command = self.store.ctxfs("mcp", &[&["login"], words].concat()).env("SECRET", SECRET);
         let command = command.env("XDG_STATE_HOME", self.state.to_str().unwrap());
         let mut child = command
             .with(|inner| {
@@ -58,13 +64,30 @@ impl Guarded {
 
     /// Logs in as a browser does. Returns the exit code, and what is told.
     fn log_in(&self) -> (i32, String) {
-        let (child, address) = self.begin();
+        self.log_in_with(&[&self.url()])
+    }
+
+    fn log_in_with(&self, words: &[&str]) -> (i32, String) {
+        let (child, address) = self.begin(words);
         if !address.is_empty() {
             let back = get(&address);
             get(back.1.split("Location: ").nth(1).unwrap().lines().next().unwrap());
         }
         let output = child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    fn log_out(&self) -> Output {
+        let command = self.store.ctxfs("mcp", &["logout", &self.url()]);
+        let command = command.env("XDG_STATE_HOME", self.state.to_str().unwrap());
+        let command = command.with(|inner| _ = inner.stderr(Stdio::piped()));
+        command.spawn().wait_with_output().unwrap()
+    }
+
+    /// Asks the authorization server about itself.
+    fn ask(&self, path: &str) -> Value {
+        let answer = get(&format!("{}{path}", self.base)).1;
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
     fn tokens(&self) -> String {
@@ -118,11 +141,77 @@ fn a_login_is_used_renewed_and_forgotten() {
         let (_, seen) = get(&format!("{}/seen", guarded.base));
         assert!(seen.contains(r#""scope": "read write""#), "{seen}");
         assert_eq!(text(&gateways[1].call("admin", &json!({})), 0), "done admin");
-        let out = guarded.store.ctxfs("mcp", &["logout", &guarded.url()]);
-        out.env("XDG_STATE_HOME", guarded.state.to_str().unwrap()).stdout();
+        assert!(guarded.log_out().status.success());
         let refused = gateways[0].call("echo", &json!({}));
         assert!(text(&refused, 0).contains(&command), "{refused}");
     }
+}
+
+#[test]
+fn a_client_that_is_known_beforehand_is_used_with_its_secret() {
+    for flaws in ["closed", "closed post"] {
+        let guarded = Guarded::new(flaws);
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let client =
+            json!({"clientId": "known", "clientSecret": "${SECRET}", "callbackPort": port});
+        let servers = json!({"mcpServers": {"s": {"url": guarded.url(), "oauth": client}}});
+        let file = guarded.store.scratch("client").join("mcp.json");
+        fs::write(&file, servers.to_string()).unwrap();
+        let file = file.to_str().unwrap();
+        let (code, told) = guarded.log_in_with(&["--servers", file, "s"]);
+        assert!(code == 0 && !told.contains("s3 cret"), "{told}");
+        let back = format!("http://127.0.0.1:{port}/callback");
+        assert_eq!(guarded.ask("/seen")[0]["redirect_uri"], back);
+        let mut gateway = guarded.gateway_of(&["--servers", file], &[]);
+        assert_eq!(text(&gateway.call("s__echo", &json!({})), 0), "done echo");
+        guarded.ask("/expire");
+        assert_eq!(text(&gateway.call("s__echo", &json!({})), 0), "done echo");
+
+        let file = guarded.store.scratch("client").join("secret");
+        let words = ["--client-id", "known", "--client-secret-file", file.to_str().unwrap()];
+        let url = guarded.url();
+        let words = [&[&*url], &words[..]].concat();
+        for (secret, expected) in [("wrong\n", 1), ("s3 cret/+\n", 0)] {
+            fs::write(&file, secret).unwrap();
+            let (code, told) = guarded.log_in_with(&words);
+            assert_eq!(code, expected, "{told}");
+        }
+    }
+    let guarded = Guarded::new("closed");
+    let (code, told) = guarded.log_in();
+    assert!(code == 1 && told.contains("registers no clients"), "{told}");
+}
+
+#[test]
+fn the_address_of_a_document_is_the_id_of_a_client_where_it_may_be() {
+    let document = "https://client.example/ctxfs.json";
+    for (flaws, is_document) in [("closed document", true), ("document", true), ("", false)] {
+        let guarded = Guarded::new(flaws);
+        let (code, told) =
+            guarded.log_in_with(&[&guarded.url(), "--client-metadata-url", document]);
+        assert_eq!(code, 0, "{told}");
+        assert_eq!(guarded.ask("/seen")[0]["client_id"] == document, is_document);
+        assert_eq!(text(&guarded.gateway().call("echo", &json!({})), 0), "done echo");
+    }
+}
+
+#[test]
+fn a_logout_revokes_the_tokens_and_removes_them_all_the_same_if_that_fails() {
+    let guarded = Guarded::new("");
+    assert_eq!(guarded.log_in().0, 0);
+    assert_eq!(guarded.ask("/valid"), json!([1, 1]));
+    let output = guarded.log_out();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((guarded.ask("/valid"), &*guarded.tokens()), (json!([0, 0]), "{}"));
+    let told = String::from_utf8(guarded.log_out().stderr).unwrap();
+    assert!(told.contains("there were no tokens"), "{told}");
+
+    let guarded = Guarded::new("stubborn");
+    assert_eq!(guarded.log_in().0, 0);
+    let output = guarded.log_out();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*guarded.tokens()), (Some(1), "{}"));
+    assert!(told.contains("not revoked") && told.contains("unsupported_token_type"), "{told}");
 }
 
 #[test]
@@ -154,7 +243,7 @@ fn a_login_that_is_not_what_it_seems_is_refused() {
 #[test]
 fn what_others_send_to_a_login_changes_nothing() {
     let guarded = Guarded::new("");
-    let (child, address) = guarded.begin();
+    let (child, address) = guarded.begin(&[&guarded.url()]);
     let query = address.split_once("redirect_uri=").unwrap().1;
     let back = query.split('&').next().unwrap().replace("%3A", ":").replace("%2F", "/");
     assert_eq!(get(&format!("{back}?code=x&state=guessed")).0, 400);
