@@ -91,7 +91,7 @@ const MAY_BY_PATH: &[(&str, &str)] = &[
     ("fuse/kernel/mount", "OpenOptions fs::metadata fs::read fs::statfs .canonicalize()"),
     ("engine/quota store/archive/export", "tempfile::"),
     // The tokens of the user, in the directory that the program names.
-    ("mcp/oauth/grants", "DirBuilder OpenOptions fs::read fs::remove fs::rename"),
+    ("mcp/oauth/grants", "DirBuilder OpenOptions fs::metadata fs::read fs::remove fs::rename"),
 ];
 
 #[test]

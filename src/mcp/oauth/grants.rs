@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,6 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -172,6 +173,11 @@ impl GrantFile {
         self.write(&grants)
     }
 
+    fn version(&self) -> FileVersion {
+        let found = fs::metadata(&self.path).ok()?;
+        Some((found.ino(), found.mtime(), found.mtime_nsec()))
+    }
+
     fn read(&self) -> io::Result<Grants> {
         let text = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Grants::new()),
@@ -207,22 +213,33 @@ impl GrantFile {
     }
 }
 
-/// The tokens for one server, for its requests.
-#[derive(Debug)]
+/// The tokens for one server, for its requests. `known` has them as read from a version of the file.
 pub(crate) struct ServerGrant {
     file: GrantFile,
     url: String,
+    known: Mutex<Option<(FileVersion, Option<Grant>)>>,
 }
+
+// Inode number and time of the last change. Each change of the file puts a new one in its place.
+type FileVersion = Option<(u64, i64, i64)>;
 
 impl ServerGrant {
     pub(crate) fn new(file: GrantFile, url: String) -> Self {
-        Self { file, url }
+        Self { file, url, known: Mutex::default() }
     }
 
     /// Returns the token for a request, renewed if it has expired. Returns `None` if the user has
     /// not logged in.
     pub(crate) async fn token(&self) -> Result<Option<String>, String> {
-        let grant = self.read().await?;
+        let version = self.file.version();
+        let known = self.known.lock().as_ref().filter(|known| known.0 == version).cloned();
+        let grant = if let Some((_, grant)) = known {
+            grant
+        } else {
+            let grant = self.read().await?;
+            *self.known.lock() = Some((version, grant.clone()));
+            grant
+        };
         match grant {
             Some(grant) if grant.is_over() && grant.refresh_token.is_some() => {
                 self.renewed(&grant.access_token).await.map(Some)
