@@ -7,11 +7,14 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 FLAWS = os.environ.get("SERVER_FLAWS", "").split()
-CODES, TOKENS, REFRESH, SEEN = {}, {}, {}, []
+# The time that a token is valid, as JSON.
+LIFETIME = next((word.removeprefix("lifetime=") for word in FLAWS if word.startswith("lifetime=")), "3600")
+CODES, TOKENS, REFRESH, SEEN, RENEWALS = {}, {}, {}, [], []
 DOCUMENT = "https://client.example/ctxfs.json"
 # The clients by their ids. Those that are not registered may come back to any address.
 CLIENTS = {"known": {"token_endpoint_auth_method": "client_secret_post" if "post" in FLAWS else "client_secret_basic"},
@@ -53,6 +56,8 @@ class Answer(BaseHTTPRequestHandler):
             return self.send(200, SEEN)
         if address.path == "/valid":
             return self.send(200, [len(TOKENS), len(REFRESH)])
+        if address.path == "/renewals":
+            return self.send(200, len(RENEWALS))
         if address.path == "/expire":
             TOKENS.clear()
             return self.send(200, {})
@@ -115,6 +120,10 @@ class Answer(BaseHTTPRequestHandler):
         if given["grant_type"] == "refresh_token":
             # Each is taken once.
             grant = REFRESH.pop(given["refresh_token"], None)
+            RENEWALS.append(grant)
+            time.sleep(600 if "hang" in FLAWS else 1 if "slow" in FLAWS else 0)
+            if "refuse" in FLAWS:
+                raise Refused("invalid_grant")
         else:
             grant = CODES.pop(given["code"], None)
             digest = hashlib.sha256(given["code_verifier"].encode()).digest()
@@ -125,13 +134,19 @@ class Answer(BaseHTTPRequestHandler):
             raise Refused("invalid_grant")
         access, refresh = secrets.token_urlsafe(), secrets.token_urlsafe()
         TOKENS[access] = REFRESH[refresh] = grant
-        seconds = 1 if "short" in FLAWS else 3600
-        return {"access_token": access, "token_type": "Bearer", "expires_in": seconds, "refresh_token": refresh,
-                "scope": grant.get("scope", "")}
+        access += "\nx: y" if "newline" in FLAWS else ""
+        return {"access_token": access, "token_type": "Bearer", "expires_in": json.loads(LIFETIME),
+                "refresh_token": refresh, "scope": grant.get("scope", "")}
 
     def mcp(self, message):
         grant = TOKENS.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
-        if grant is None:
+        if grant is None and "stream" in FLAWS and message.get("method") == "initialize":
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+            self.end_headers()
+            return time.sleep(600)
+        is_open = "lazy" in FLAWS and message.get("method") in ("initialize", "notifications/initialized")
+        if grant is None and not is_open:
             named = f'resource_metadata="{BASE}/.well-known/oauth-protected-resource/mcp", '
             named = "" if "header" in FLAWS else named
             return self.send(401, WWW_Authenticate=f'Bearer {named}scope="read"')

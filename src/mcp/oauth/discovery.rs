@@ -121,43 +121,64 @@ fn unquoted(text: &str) -> String {
 
 /// Finds the authorization server, the resource name and the scopes for the server at `url`.
 pub(super) async fn discover(url: &str) -> Result<ProtectedServer, String> {
+    let server = exchange::checked(url)?;
     let challenge = challenged(url).await?.unwrap_or_default();
-    let (metadata, resource) = protected(url, challenge.metadata.as_deref()).await?;
+    let (metadata, resource) = protected(&server, challenge.metadata.as_deref()).await?;
     let issuers = metadata["authorization_servers"].as_array();
     let issuer = issuers.and_then(|issuers| issuers.first()?.as_str());
     let issuer = issuer.ok_or("the metadata of the server name no authorization server")?;
-    let issuer = authorization_server(issuer).await?;
+    let issuer = authorization_server(issuer, &server).await?;
     let scopes = challenge.scope.or_else(|| Some(words(&metadata["scopes_supported"])?.join(" ")));
     Ok(ProtectedServer { resource, scopes, issuer })
 }
 
-/// Sends a first request without a token. Returns the challenge with which it is refused.
+/// Sends first requests without a token. Returns the challenge with which one is refused. Some
+/// servers answer `initialize` to anybody.
 async fn challenged(url: &str) -> Result<Option<Challenge>, String> {
     let mut headers = HeaderMap::new();
     let accept = HeaderValue::from_static("application/json, text/event-stream");
     headers.insert(header::ACCEPT, accept);
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+    let introduction = json!({
         "protocolVersion": revision::negotiated(""), "capabilities": {},
         "clientInfo": {"name": "ctxfs", "version": env!("CARGO_PKG_VERSION")},
-    }});
-    let answer = exchange::post(url, JSON, headers, request.to_string()).await?;
-    Ok(Challenge::of(&answer.headers).filter(|_| answer.status == StatusCode::UNAUTHORIZED))
+    });
+    for (method, params) in [("initialize", introduction), ("tools/list", json!({}))] {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let answer = exchange::post(url, JSON, headers.clone(), request.to_string()).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            return Ok(Challenge::of(&answer.headers));
+        }
+    }
+    Ok(None)
 }
 
-async fn protected(url: &str, named: Option<&str>) -> Result<(Value, String), String> {
+/// Checks an address that a server or its metadata name. Only a server on this machine may name
+/// another address on this machine, so that no other has requests sent to programs here.
+fn checked(url: &str, server: &Uri) -> Result<Uri, String> {
     let uri = exchange::checked(url)?;
+    if uri.scheme() != server.scheme() && server.scheme_str() == Some("https") {
+        let url = visible::escaped(url, IN_LISTS);
+        return Err(format!("the address `{url}` is on this machine, and the server is not"));
+    }
+    Ok(uri)
+}
+
+async fn protected(uri: &Uri, named: Option<&str>) -> Result<(Value, String), String> {
     let path = uri.path().trim_end_matches('/');
     let known = [format!("{PROTECTED}{path}"), PROTECTED.to_owned()];
-    let known = known.iter().map(|path| on(&uri, path));
+    let known = known.iter().map(|path| on(uri, path));
     let addresses = match named {
-        Some(named) => vec![named.to_owned()],
+        Some(named) => {
+            checked(named, uri)?;
+            vec![named.to_owned()]
+        }
         None => known.collect(),
     };
     let (found, address) = first_json(&addresses)
         .await
         .ok_or("the server names no authorization server: it may need no login")?;
     let resource = found["resource"].as_str().unwrap_or_default().to_owned();
-    if !covers(&resource, &uri) {
+    if !covers(&resource, uri) {
         let (resource, address) =
             (visible::escaped(&resource, IN_LISTS), visible::escaped(&address, IN_LISTS));
         return Err(format!("`{address}` is about `{resource}`, which is another server"));
@@ -176,8 +197,8 @@ fn covers(resource: &str, uri: &Uri) -> bool {
         && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-async fn authorization_server(issuer: &str) -> Result<AuthorizationServer, String> {
-    let uri = exchange::checked(issuer)?;
+async fn authorization_server(issuer: &str, server: &Uri) -> Result<AuthorizationServer, String> {
+    let uri = checked(issuer, server)?;
     let path = uri.path().trim_end_matches('/');
     let mut paths = vec![format!("{AUTHORIZATION}{path}"), format!("{OPENID}{path}")];
     if !path.is_empty() {
@@ -198,14 +219,18 @@ async fn authorization_server(issuer: &str) -> Result<AuthorizationServer, Strin
     if !methods.iter().any(|method| method == METHOD) {
         return Err(format!("`{named}` does not support PKCE, without which no login is safe"));
     }
-    for endpoint in ["authorization_endpoint", "token_endpoint"] {
-        exchange::checked(&text(endpoint))?;
+    let (authorization, token) = (text("authorization_endpoint"), text("token_endpoint"));
+    let optional = |name: &str| found[name].as_str().map(str::to_owned);
+    let registration = optional("registration_endpoint");
+    let revocation = optional("revocation_endpoint");
+    for endpoint in [&authorization, &token].into_iter().chain(&registration).chain(&revocation) {
+        checked(endpoint, server)?;
     }
     Ok(AuthorizationServer {
-        authorization: text("authorization_endpoint"),
-        token: text("token_endpoint"),
-        registration: found["registration_endpoint"].as_str().map(str::to_owned),
-        revocation: found["revocation_endpoint"].as_str().map(str::to_owned),
+        authorization,
+        token,
+        registration,
+        revocation,
         client_auth: words(&found["token_endpoint_auth_methods_supported"]).unwrap_or_default(),
         scopes: words(&found["scopes_supported"]).unwrap_or_default(),
         names_itself: found["authorization_response_iss_parameter_supported"] == true,
@@ -253,6 +278,15 @@ mod tests {
         let plain = Challenge::parse("Bearer scope=x").unwrap();
         assert_eq!(plain.scope.as_deref(), Some("x"));
         assert_eq!(Challenge::parse(r#"Basic scope="x""#), None);
+    }
+
+    #[test]
+    fn only_a_server_on_this_machine_names_addresses_on_this_machine() {
+        let (here, there) = ("http://127.0.0.1:8/mcp", "https://a.example/mcp");
+        let taken = |url: &str, server: &str| checked(url, &server.parse().unwrap()).is_ok();
+        assert!(taken("http://localhost/token", here) && taken("https://b.example/token", here));
+        assert!(taken("https://b.example/token", there));
+        assert!(!taken("http://localhost/token", there));
     }
 
     #[test]

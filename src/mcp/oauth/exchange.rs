@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use crate::http_message::{BodyReader, JSON, JsonBody};
+use crate::http_message::{BodyReader, EVENTS, JSON, JsonBody, is_type};
 use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_models::http_client::{HttpClient, causes};
 
@@ -81,9 +81,8 @@ async fn send(
         let (status, headers) = (response.status(), response.headers().clone());
         let mut text = Vec::new();
         // The server may send events without end.
-        let is_events =
-            headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
-        if !is_events {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| is_type(kind, EVENTS)) {
             let body = BodyReader::new(response.into_body());
             body.take(MAX_ANSWER).read_to_end(&mut text).await.map_err(|error| causes(&error))?;
         }
@@ -97,10 +96,12 @@ async fn send(
     })
 }
 
-/// Checks that others cannot read the traffic with an address: it is `https`, or on this machine.
+/// Checks that others cannot read the traffic with an address: it is `https`, or on this machine. It
+/// is ASCII, so that a terminal shows it as it is.
 pub(super) fn checked(url: &str) -> Result<Uri, String> {
     let wrong = |why: &str| format!("the address `{}` {why}", visible::escaped(url, IN_LISTS));
-    let uri: Uri = url.parse().map_err(|_| wrong("is not valid"))?;
+    let uri: Uri =
+        url.parse().ok().filter(|_| url.is_ascii()).ok_or_else(|| wrong("is not valid"))?;
     let host = uri.host().unwrap_or_default();
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_here = host.eq_ignore_ascii_case("localhost")
@@ -140,6 +141,8 @@ mod tests {
             "file:///etc/passwd",
             "javascript:alert(1)",
             "https:///x",
+            "https://a.example/\u{9b}2J",
+            "https://a.example/\u{202e}moc.b",
             "",
         ] {
             assert!(checked(url).is_err(), "{url}");

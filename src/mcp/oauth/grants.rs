@@ -1,15 +1,15 @@
 //! The file with the tokens of a user, their renewal and their end.
 //!
 //! Several gateways use the file at a time. A change is made under the lock of another file beside
-//! it, by a new file in its place. A token is renewed under the lock, because a server may accept a
-//! token for renewal only once.
+//! it, by a new file in its place. The tokens for a server are renewed under a lock of their own,
+//! because a server may accept a token for renewal only once, and may be slow.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,19 +20,22 @@ use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use crate::oauth::discovery::Challenge;
 use crate::oauth::exchange::{self, FORM, HttpAnswer, UNRESERVED, form};
 use ctxfs_core::model::visible::{self, IN_LISTS};
 
-// A token is renewed this many seconds before it expires.
+// A token is renewed this many seconds before it expires, but not in the first half of its life.
 const EARLY: u64 = 30;
+// Interval between checks whether the tokens of a server are still being renewed elsewhere.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) const BASIC: &str = "client_secret_basic";
 pub(super) const POST: &str = "client_secret_post";
 pub(super) const NO_SECRET: &str = "none";
 
 /// The tokens for a server, with the data that renews them. `wanted` are scopes that the server
-/// has missed in a request. `expires` is in seconds since the epoch.
+/// has missed in a request. `expires` is the time to renew them, in seconds since the epoch.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Grant {
@@ -114,17 +117,23 @@ impl Grant {
     fn take(&mut self, answer: &Value) -> Result<(), String> {
         let text = |name: &str| answer[name].as_str().map(str::to_owned);
         let kind = text("token_type").unwrap_or_default();
-        let token = text("access_token").filter(|_| kind.eq_ignore_ascii_case("bearer"));
+        let is_token = |token: &String| {
+            kind.eq_ignore_ascii_case("bearer")
+                && !token.is_empty()
+                && token.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let token = text("access_token").filter(is_token);
         self.access_token = token.ok_or("the answer has no bearer token")?;
         self.refresh_token = text("refresh_token").or(self.refresh_token.take());
         self.scope = text("scope").or(self.scope.take());
-        let seconds = answer["expires_in"].as_u64();
-        self.expires = seconds.map(|seconds| now().saturating_add(seconds));
+        let seconds = answer["expires_in"].as_u64().filter(|seconds| *seconds > 0);
+        self.expires =
+            seconds.map(|seconds| now().saturating_add(seconds - EARLY.min(seconds / 2)));
         Ok(())
     }
 
     fn is_over(&self) -> bool {
-        self.expires.is_some_and(|expires| expires <= now().saturating_add(EARLY))
+        self.expires.is_some_and(|expires| expires <= now())
     }
 }
 
@@ -147,30 +156,46 @@ impl GrantFile {
         Self { path: directory.join("mcp-tokens.json") }
     }
 
-    /// Removes and returns the tokens for a server.
-    pub(super) fn remove(&self, url: &str) -> io::Result<Option<Grant>> {
-        let _lock = self.lock()?;
-        let mut grants = self.read()?;
-        let removed = grants.remove(url);
-        if removed.is_some() {
-            self.write(&grants)?;
-        }
-        Ok(removed)
-    }
-
     pub(super) fn get(&self, url: &str) -> io::Result<Option<Grant>> {
         Ok(self.read()?.remove(url))
     }
 
-    pub(super) fn put(&self, url: &str, grant: Grant) -> io::Result<()> {
-        let _lock = self.lock()?;
-        self.put_locked(url, grant)
+    /// Changes the tokens of all servers. Writes them if `change` returns something.
+    pub(super) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Grants) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let lock = self.open_lock("lock")?;
+        lock.lock()?;
+        let mut grants = self.read()?;
+        let changed = change(&mut grants);
+        if changed.is_some() {
+            self.write(&grants)?;
+        }
+        Ok(changed)
     }
 
-    fn put_locked(&self, url: &str, grant: Grant) -> io::Result<()> {
-        let mut grants = self.read()?;
-        grants.insert(url.to_owned(), grant);
-        self.write(&grants)
+    /// Waits until nothing else renews the tokens for a server. The lock ends when it is dropped.
+    pub(super) async fn lock_renewals(&self, url: &str) -> io::Result<File> {
+        let name = blake3::hash(url.as_bytes()).to_hex();
+        let lock = self.open_lock(&format!("{}.lock", &name[..16]))?;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                // A thread that waits could not be cancelled.
+                Err(TryLockError::WouldBlock) => sleep(POLL_INTERVAL).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn open_lock(&self, extension: &str) -> io::Result<File> {
+        if let Some(directory) = self.path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        options.open(self.path.with_extension(extension))
     }
 
     fn version(&self) -> FileVersion {
@@ -189,17 +214,6 @@ impl GrantFile {
         })
     }
 
-    fn lock(&self) -> io::Result<File> {
-        if let Some(directory) = self.path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        }
-        let mut options = File::options();
-        options.create(true).truncate(false).write(true).mode(0o600);
-        let lock = options.open(self.path.with_extension("lock"))?;
-        lock.lock()?;
-        Ok(lock)
-    }
-
     fn write(&self, grants: &Grants) -> io::Result<()> {
         let new = self.path.with_extension("new");
         fs::remove_file(&new).or_else(|error| match error.kind() {
@@ -214,10 +228,12 @@ impl GrantFile {
 }
 
 /// The tokens for one server, for its requests. `known` has them as read from a version of the file.
+/// `failed` is the end of the last renewal, if it failed; it is locked during a renewal.
 pub(crate) struct ServerGrant {
     file: GrantFile,
     url: String,
     known: Mutex<Option<(FileVersion, Option<Grant>)>>,
+    failed: tokio::sync::Mutex<Option<(Instant, String)>>,
 }
 
 // Inode number and time of the last change. Each change of the file puts a new one in its place.
@@ -225,7 +241,7 @@ type FileVersion = Option<(u64, i64, i64)>;
 
 impl ServerGrant {
     pub(crate) fn new(file: GrantFile, url: String) -> Self {
-        Self { file, url, known: Mutex::default() }
+        Self { file, url, known: Mutex::default(), failed: tokio::sync::Mutex::default() }
     }
 
     /// Returns the token for a request, renewed if it has expired. Returns `None` if the user has
@@ -248,33 +264,36 @@ impl ServerGrant {
         }
     }
 
-    /// Returns another token than `refused`, with which a request was refused.
+    /// Returns another token than `refused`, with which a request was refused. Requests that wait for
+    /// a renewal share its failure, because an authorization server that hangs would delay each of
+    /// them in turn. A renewal that has begun goes on if the request is given up, because the
+    /// authorization server may already have replaced the tokens.
     pub(crate) async fn renewed(&self, refused: &str) -> Result<String, String> {
-        let file = self.file.clone();
-        let locked =
-            spawn_blocking(move || file.lock()).await.map_err(|error| error.to_string())?;
-        let _lock = locked.map_err(|error| format!("the tokens cannot be renewed: {error}"))?;
-        let mut grant = self.read().await?.ok_or("no tokens are stored")?;
+        let asked = Instant::now();
+        let mut failed = self.failed.lock().await;
+        if let Some((_, why)) = failed.as_ref().filter(|(at, _)| *at > asked) {
+            return Err(why.clone());
+        }
+        let lock = self.file.lock_renewals(&self.url).await;
+        let lock = lock.map_err(|error| format!("the tokens cannot be renewed: {error}"))?;
+        let grant = self.read().await?.ok_or("no tokens are stored")?;
         if grant.access_token != refused {
             return Ok(grant.access_token);
         }
-        let refresh = grant.refresh_token.clone().ok_or("its token is refused")?;
-        let pairs = [("grant_type", "refresh_token"), ("refresh_token", &*refresh)];
-        grant.request(&pairs).await?;
-        let token = grant.access_token.clone();
-        let stored = self.file.put_locked(&self.url, grant);
-        stored.map_err(|error| format!("the new tokens cannot be stored: {error}"))?;
-        Ok(token)
+        let renewal = tokio::spawn(renew(self.file.clone(), self.url.clone(), grant, lock));
+        let renewed = renewal.await.map_err(|error| error.to_string())?;
+        *failed = renewed.as_ref().err().map(|why| (Instant::now(), why.clone()));
+        renewed
     }
 
     /// Notes the scopes that a request was refused for, so that the next login asks for them.
     pub(crate) async fn want(&self, challenge: &Challenge) {
         let (file, url, scope) = (self.file.clone(), self.url.clone(), challenge.scope.clone());
-        let note = move || -> io::Result<()> {
-            let _lock = file.lock()?;
-            let Some(mut grant) = file.get(&url)? else { return Ok(()) };
-            grant.wanted = scope;
-            file.put_locked(&url, grant)
+        let note = move || {
+            file.change(|grants| {
+                let grant = grants.get_mut(&url)?;
+                (grant.wanted != scope).then(|| grant.wanted = scope)
+            })
         };
         if let Ok(Err(error)) = spawn_blocking(note).await {
             tracing::warn!("the scopes that are missing cannot be noted: {error}");
@@ -287,4 +306,29 @@ impl ServerGrant {
             spawn_blocking(move || file.get(&url)).await.map_err(|error| error.to_string())?;
         read.map_err(|error| format!("the tokens cannot be read: {error}"))
     }
+}
+
+/// Renews `grant`, and stores it unless the user has logged in again meanwhile.
+async fn renew(
+    file: GrantFile,
+    url: String,
+    mut grant: Grant,
+    _lock: File,
+) -> Result<String, String> {
+    let spent = grant.access_token.clone();
+    let refresh = grant.refresh_token.clone().ok_or("its token is refused")?;
+    let pairs = [("grant_type", "refresh_token"), ("refresh_token", &*refresh)];
+    grant.request(&pairs).await?;
+    let token = grant.access_token.clone();
+    let store = move || {
+        file.change(|grants| {
+            let stored = grants.get_mut(&url).filter(|stored| stored.access_token == spent)?;
+            grant.wanted = stored.wanted.take();
+            *stored = grant;
+            Some(())
+        })
+    };
+    let stored = spawn_blocking(store).await.map_err(|error| error.to_string())?;
+    stored.map_err(|error| format!("the new tokens cannot be stored: {error}"))?;
+    Ok(token)
 }

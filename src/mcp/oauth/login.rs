@@ -54,20 +54,26 @@ pub fn log_in(
     show: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
     let grant = run(agreed(options, file, show))?;
-    let stored = file.put(&options.url, grant);
-    stored.map_err(|error| format!("the tokens cannot be stored: {error}"))
+    let stored = file.change(|grants| {
+        grants.insert(options.url.clone(), grant);
+        Some(())
+    });
+    stored.map(drop).map_err(|error| format!("the tokens cannot be stored: {error}"))
 }
 
 /// Removes the tokens for the server at `url` from `file`, and has them revoked if the authorization
 /// server offers that. Returns false if there were none. Fails if they cannot be revoked; they are
 /// removed all the same.
 pub fn log_out(url: &str, file: &GrantFile) -> Result<bool, String> {
-    let removed = file.remove(url);
-    let removed = removed.map_err(|error| format!("the tokens cannot be removed: {error}"))?;
-    let Some(grant) = removed else { return Ok(false) };
-    let revoked = run(grant.revoke());
-    revoked.map_err(|why| format!("the tokens are removed here, but not revoked: {why}"))?;
-    Ok(true)
+    run(async {
+        let renewals = file.lock_renewals(url).await;
+        let removed = renewals.and_then(|_lock| file.change(|grants| grants.remove(url)));
+        let removed = removed.map_err(|error| format!("the tokens cannot be removed: {error}"))?;
+        let Some(grant) = removed else { return Ok(false) };
+        let revoked = grant.revoke().await;
+        revoked.map_err(|why| format!("the tokens are removed here, but not revoked: {why}"))?;
+        Ok(true)
+    })
 }
 
 fn run<T>(exchange: impl Future<Output = Result<T, String>>) -> Result<T, String> {

@@ -144,10 +144,10 @@ impl EventParser {
     fn begin_value(&mut self, lines: &mut Vec<u8>) {
         self.place = match &*self.name {
             b"data" => {
-                if self.has_data && !self.is_other {
+                if self.has_data {
                     lines.push(b' ');
                 }
-                self.has_data = true;
+                self.has_data = !self.is_other;
                 FieldState::Colon
             }
             b"id" | b"event" | b"retry" => FieldState::Colon,
@@ -165,7 +165,13 @@ impl EventParser {
         let is_whole = self.value.len() <= MAX_VALUE;
         match &*self.name {
             b"id" if is_whole && !value.contains('\0') => self.id = Some(value.into_owned()),
-            b"event" => self.is_other = !matches!(&*value, "" | "message"),
+            b"event" => {
+                self.is_other = !matches!(&*value, "" | "message");
+                // Data that came before the type is already given out.
+                if self.is_other && std::mem::take(&mut self.has_data) {
+                    lines.push(b'\n');
+                }
+            }
             b"retry" => {
                 if let Ok(time) = value.parse() {
                     marks.retry = Some(Duration::from_millis(time));
@@ -179,7 +185,7 @@ impl EventParser {
     }
 
     fn end_event(&mut self, lines: &mut Vec<u8>, marks: &mut StreamPosition) {
-        if std::mem::take(&mut self.has_data) && !self.is_other {
+        if std::mem::take(&mut self.has_data) {
             lines.push(b'\n');
         }
         self.is_other = false;
@@ -213,6 +219,8 @@ mod tests {
             ("id: 7\ndata: {\ndata: }\n\n", "{ }\n", Some("7")),
             (": a comment\n\n:\n\ndata: a\n\n", "a\n", None),
             ("event: message\ndata: a\n\nevent: ping\ndata: x\n\ndata: b\n\n", "a\nb\n", None),
+            ("data: a\nevent: ping\n\ndata: b\n\n", "a\nb\n", None),
+            ("event: ping\ndata: x\nevent: ping\n\ndata: b\n\n", "b\n", None),
             ("id: 1\ndata:\n\nid: 2\nretry: 1500\n\n", "\n", Some("2")),
             ("id: 1\ndata: a\n\nid\ndata: b\n\n", "a\nb\n", None),
             ("data: the end lacks its empty line", "the end lacks its empty line\n", None),

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command as Process, Output};
+use std::time::Instant;
 
 use super::*;
 
@@ -70,8 +71,7 @@ impl Guarded {
     fn log_in_with(&self, words: &[&str]) -> (i32, String) {
         let (child, address) = self.begin(words);
         if !address.is_empty() {
-            let back = get(&address);
-            get(back.1.split("Location: ").nth(1).unwrap().lines().next().unwrap());
+            assert_eq!(agree(&address), 200);
         }
         let output = child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
@@ -100,6 +100,12 @@ impl Drop for Guarded {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Agrees at an authorization server, and comes back with the code. Returns the status there.
+fn agree(address: &str) -> u16 {
+    let location = get(address).1;
+    get(location.split("Location: ").nth(1).unwrap().lines().next().unwrap()).0
 }
 
 /// Returns the status and the whole text of an answer.
@@ -216,12 +222,99 @@ fn a_logout_revokes_the_tokens_and_removes_them_all_the_same_if_that_fails() {
 
 #[test]
 fn a_token_is_renewed_before_it_expires() {
-    let guarded = Guarded::new("short");
+    let guarded = Guarded::new("lifetime=2");
     assert_eq!(guarded.log_in().0, 0);
-    let before = guarded.tokens();
     let mut gateway = guarded.gateway();
+    thread::sleep(Duration::from_millis(1100));
     assert_eq!(text(&gateway.call("echo", &json!({})), 0), "done echo");
-    assert_ne!(guarded.tokens(), before);
+    assert_ne!(guarded.ask("/renewals"), 0);
+}
+
+#[test]
+fn a_token_of_any_lifetime_is_used() {
+    for lifetime in ["20", "0", "-5", "1e300", "\"3600\"", "18446744073709551615", "null", "{}"] {
+        let guarded = Guarded::new(&format!("lifetime={lifetime}"));
+        assert_eq!(guarded.log_in().0, 0, "{lifetime}");
+        assert_eq!(text(&guarded.gateway().call("echo", &json!({})), 0), "done echo");
+        assert_eq!(guarded.ask("/renewals"), 0, "{lifetime}");
+    }
+}
+
+#[test]
+fn a_renewal_outlives_the_request_that_began_it() {
+    let guarded = Guarded::new("slow");
+    assert_eq!(guarded.log_in().0, 0);
+    let mut gateway = guarded.gateway();
+    guarded.ask("/expire");
+    let id = gateway.ask("tools/call", &json!({"name": "echo", "arguments": {}}));
+    while guarded.ask("/renewals") == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let cancelled = json!({"requestId": id});
+    let method = "notifications/cancelled";
+    gateway.send(&json!({"jsonrpc": "2.0", "method": method, "params": cancelled}).to_string());
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(text(&gateway.call("echo", &json!({})), 0), "done echo");
+    assert_eq!(guarded.ask("/renewals"), 1);
+}
+
+#[test]
+fn requests_that_wait_for_a_renewal_share_its_failure() {
+    let guarded = Guarded::new("slow refuse");
+    assert_eq!(guarded.log_in().0, 0);
+    let mut gateway = guarded.gateway();
+    guarded.ask("/expire");
+    let call = json!({"name": "echo", "arguments": {}});
+    let ids: Vec<u64> = (0..20).map(|_| gateway.ask("tools/call", &call)).collect();
+    for id in ids {
+        let answer = gateway.answer(id);
+        assert!(text(&answer["result"], 0).contains("invalid_grant"), "{answer}");
+    }
+    let renewals = guarded.ask("/renewals");
+    assert!(renewals.as_u64().unwrap() < 10, "{renewals}");
+}
+
+#[test]
+fn an_authorization_server_that_hangs_holds_up_no_other() {
+    let (hanging, other) = (Guarded::new("hang"), Guarded::new(""));
+    let servers = json!({"mcpServers": {"a": {"url": hanging.url()}, "b": {"url": other.url()}}});
+    let file = hanging.store.scratch("client").join("mcp.json");
+    fs::write(&file, servers.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    for (name, guarded) in [("a", &hanging), ("b", &other)] {
+        let (child, address) = hanging.begin(&["--servers", file, name]);
+        agree(&address);
+        assert!(child.wait_with_output().unwrap().status.success(), "{}", guarded.base);
+    }
+    let mut gateway = hanging.gateway_of(&["--servers", file], &[]);
+    let call = |name: &str| json!({"name": name, "arguments": {}});
+    assert_eq!(text(&gateway.call("a__echo", &json!({})), 0), "done echo");
+    hanging.ask("/expire");
+    other.ask("/expire");
+    gateway.ask("tools/call", &call("a__echo"));
+    while hanging.ask("/renewals") == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let began = Instant::now();
+    assert_eq!(text(&gateway.call("b__echo", &json!({})), 0), "done echo");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_server_that_anybody_may_initialize_is_asked_for_more() {
+    for flaws in ["lazy", "lazy header"] {
+        let guarded = Guarded::new(flaws);
+        assert_eq!(guarded.log_in().0, 0);
+        assert_eq!(guarded.ask("/seen")[0]["scope"], "read", "the scope of the challenge");
+        assert_eq!(text(&guarded.gateway().call("echo", &json!({})), 0), "done echo");
+    }
+}
+
+#[test]
+fn an_answer_without_end_does_not_hold_up_a_login() {
+    let guarded = Guarded::new("stream");
+    let (code, told) = guarded.log_in();
+    assert_eq!(code, 0, "{told}");
 }
 
 #[test]
@@ -232,6 +325,7 @@ fn a_login_that_is_not_what_it_seems_is_refused() {
         ("pkce", "PKCE"),
         ("iss", "another issuer"),
         ("denied", "access_denied"),
+        ("newline", "no bearer token"),
     ] {
         let guarded = Guarded::new(flaws);
         let (code, told) = guarded.log_in();
@@ -249,9 +343,7 @@ fn what_others_send_to_a_login_changes_nothing() {
     assert_eq!(get(&format!("{back}?code=x&state=guessed")).0, 400);
     assert_eq!(get(&format!("{back}/more?code=x")).0, 404);
     let silent = TcpStream::connect(back.split('/').nth(2).unwrap()).unwrap();
-    let location = get(&address).1;
-    let location = location.split("Location: ").nth(1).unwrap().lines().next().unwrap();
-    assert_eq!(get(location).0, 200);
+    assert_eq!(agree(&address), 200);
     drop(silent);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
