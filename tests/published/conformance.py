@@ -1,4 +1,5 @@
-"""The public conformance suite: its verdict on a server, and on the gateway in front of that server."""
+"""The public conformance suite: its verdict on a server, on the gateway in front of that server, and on the gateway as
+a client, with its logins."""
 
 import contextlib
 import json
@@ -6,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from hosts.report import Failed
@@ -24,10 +26,13 @@ ORDERS = ("backward", "shuffled 1", "shuffled 2", "shuffled 3")
 SECONDS = 200
 # The least scenarios that a revision requires.
 LEAST = 30
+# Scenarios for clients that the gateway does not pass: it sends no headers with parameters.
+CLIENT_FAILS = {"http-custom-headers", "http-invalid-tool-headers"}
 
 
 def run(program, packages, scratch, report):
     """Compares the verdicts on a server by itself and behind the gateway, which one process is for all scenarios."""
+    run_clients(program, packages, scratch, report)
     with contextlib.ExitStack() as stack:
         port = free_port()
         server = ["node", SERVER, packages.npm, str(port)]
@@ -88,9 +93,7 @@ def verdict(url, packages, results, revision):
 def failing(which, url, packages, results):
     """Runs scenarios, and returns the checks that fail by scenario."""
     results.mkdir(parents=True)
-    argv = ["node", "--import", HERE / "older-node.mjs", packages.node(f"{PACKAGE}/dist/index.js"), "server",
-            *which, "--url", url, "--output-dir", results]
-    ended = client(argv, SECONDS, results)
+    ended = client(suite(packages, "server", *which, "--url", url, "--output-dir", results), SECONDS, results)
     found = {}
     for file in results.glob("*/checks.json"):
         name = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", file.parent.name.removeprefix("server-"))
@@ -101,10 +104,30 @@ def failing(which, url, packages, results):
     return found
 
 
-def required(packages, revision):
-    """Returns the scenarios for servers that a revision requires."""
+def run_clients(program, packages, scratch, report):
+    """The gateway before the servers of the suite, of which most need a login."""
+    for revision in REVISIONS:
+        results = scratch / "clients" / revision
+        results.mkdir(parents=True)
+        command = f"{sys.executable} {HERE / 'client.py'} {program}"
+        client(suite(packages, "client", "--requirements", revision, "--command", command, "-o", results), SECONDS, results)
+        wanted = required(packages, revision, "client")
+        for name in wanted:
+            checks = [json.loads(file.read_text()) for file in results.glob(f"{name}-2*/checks.json")]
+            flaws = [check["id"] for check in sum(checks, []) if check["status"] in ("FAILURE", "WARNING")]
+            if bool(flaws or not checks) != (name in CLIENT_FAILS):
+                report.not_ok("conformance", f"{name} of {revision}, the gateway as a client", flaws or "as if it were right")
+        report.ok("conformance", f"the gateway as a client, {revision}", f"{len(wanted)} scenarios")
+
+
+def suite(packages, *words):
+    return ["node", "--import", HERE / "older-node.mjs", packages.node(f"{PACKAGE}/dist/index.js"), *words]
+
+
+def required(packages, revision, kind="server"):
+    """Returns the scenarios for servers, or clients, that a revision requires."""
     text = packages.node(f"{PACKAGE}/requirements/{revision}.yaml").read_text()
-    listed = re.search(r"^server:\n((?:  - .*\n)+)", text, re.MULTILINE)
+    listed = re.search(rf"^{kind}:\n((?:  - .*\n)+)", text, re.MULTILINE)
     return [line.removeprefix("  - ") for line in listed[1].splitlines()]
 
 

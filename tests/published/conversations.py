@@ -17,6 +17,9 @@ AT_A_TIME = 3
 # Servers with which a client talks at a time. An answer that takes more than 5 s over HTTP comes as an event, of which
 # the Python client takes 1 MiB at most.
 TOGETHER = 5
+# The end of the names of clients that ask for the newest revision.
+NEWEST = ", newest revision"
+FEW = ("everything", "filesystem", "git", "excel")
 # Seconds for the conversations of one client with these, or with all behind one gateway.
 SECONDS = 120
 
@@ -36,9 +39,10 @@ class Conversations:
         return {
             "typescript 1": node("typescript-1"),
             "typescript 2": node("typescript-2", "legacy"),
-            "typescript 2, newest revision": node("typescript-2", "auto"),
+            f"typescript 2{NEWEST}": node("typescript-2", "auto"),
             "python": python("legacy"),
-            "python, newest revision": python("auto"),
+            f"python{NEWEST}": python("auto"),
+            f"ai sdk{NEWEST}": node("ai-sdk"),
         }
 
     def run(self):
@@ -46,10 +50,14 @@ class Conversations:
         # They end with this thread, whatever they do.
         threads = [threading.Thread(target=self.work_off, args=(work,), daemon=True) for _ in range(AT_A_TIME)]
         try:
-            with self.over_http() as server:
+            with self.over_http() as servers:
                 for name, command in self.clients().items():
-                    work.put((name, self.over_stdio, (name, command)))
-                    work.put((name, self.remote, (name, command, server)))
+                    work.put((name, self.over_stdio, (name, command, self.servers_of(name))))
+                    # The bridge is there for those that ask for the newest revision.
+                    for server in servers if NEWEST in name else servers[:1]:
+                        work.put((name, self.remote, (name, command, server)))
+                name = "mcp-remote"
+                work.put((name, self.by_remote, (name, self.clients()["typescript 1"], servers[0])))
                 for thread in threads:
                     thread.start()
                 for thread in threads:
@@ -68,55 +76,80 @@ class Conversations:
             except Exception as error:  # Another client may still be tried.
                 self.report.not_ok(name, "conversations", repr(error))
 
-    def over_stdio(self, name, command):
+    def servers_of(self, name):
+        """Returns the servers that a client talks with over stdio: few for the client of the AI SDK, to save time."""
+        return [server for server in self.servers if not name.startswith("ai sdk") or server.name in FEW]
+
+    def over_stdio(self, name, command, servers):
         """Servers over stdio: directly, through the gateway, and through one over HTTP."""
         place = self.scratch / name.replace(" ", "-")
-        direct = self.hear(command, Way("directly"), self.servers, place)
+        direct = self.hear(command, Way("directly"), servers, place)
         for way in (Way("gateway", place / "stores"), Way("gateway over HTTP", place / "http-stores", http=True)):
-            through = self.hear(command, way, self.servers, place)
-            for server in self.servers:
+            through = self.hear(command, way, servers, place)
+            for server in servers:
                 self.compare(name, way, server, direct, through)
-        self.several(name, command, direct, place / "several")
+        self.several(name, command, servers, direct, place / "several")
 
-    def several(self, name, command, direct, place):
+    def several(self, name, command, servers, direct, place):
         """All servers behind one gateway."""
         place.mkdir()
         store, file = place / "store", place / "servers.json"
         named = lambda server, pairs: [[f"{server.name}__{what}", arguments] for what, arguments in pairs]
-        calls = [one for server in self.servers for one in named(server, server.calls)]
-        prompts = [one for server in self.servers for one in named(server, server.prompts)]
-        file.write_text(json.dumps({"mcpServers": {server.name: entry(server, place) for server in self.servers}}))
+        calls = [one for server in servers for one in named(server, server.calls)]
+        prompts = [one for server in servers for one in named(server, server.prompts)]
+        file.write_text(json.dumps({"mcpServers": {server.name: entry(server, place) for server in servers}}))
         options = ["mcp", "--store", str(store), "-c", CONVERSATION, "--servers", str(file)]
         reach = {"command": str(self.program), "args": options, "env": {"PATH": os.environ["PATH"]}}
         tools = lambda server: direct[server.name].get("tools", {}).get("result", {}).get("tools", [])
-        least = sum(len(tools(server)) for server in self.servers) + comparison.OWN_TOOLS
+        least = sum(len(tools(server)) for server in servers) + comparison.OWN_TOOLS
         together = Server("several", [], calls, prompts, least=least)
         through = self.heard(command, {"several": reach}, [together], place)["several"]
         try:
-            found = comparison.compare_several(direct, through, self.servers, store)
+            found = comparison.compare_several(direct, through, servers, store)
             self.report.ok(name, "all servers behind one gateway", found)
         except Failed as error:
             self.report.not_ok(name, "all servers behind one gateway", error)
 
     @contextlib.contextmanager
     def over_http(self):
-        """A server over HTTP, whose command is its URL."""
+        """A server over HTTP by itself, and one behind a bridge, which speaks each revision. Their command is their URL."""
         everything = next(server for server in self.servers if server.name == "everything")
-        port = free_port()
-        env = {"PATH": os.environ["PATH"], "PORT": str(port)}
-        argv = [str(word) for word in (*everything.argv, "streamableHttp")]
-        with running(argv, env, self.scratch / "everything.log"):
-            wait_for(port)
-            url = f"http://127.0.0.1:{port}/mcp"
-            yield Server("everything over HTTP", [url], everything.calls, everything.prompts)
+        bridge = ["node", self.packages.node("mcp-proxy/dist/bin/mcp-proxy.mjs"), "--host", "127.0.0.1", "--server", "stream"]
+        servers = []
+        with contextlib.ExitStack() as stack:
+            for name, start, calls in (
+                ("everything over HTTP", lambda _: [*everything.argv, "streamableHttp"], everything.calls),
+                ("everything behind mcp-proxy", lambda port: [*bridge, "--port", port, "--", *everything.argv], everything.calls[:8]),
+            ):
+                port = free_port()
+                env = {"PATH": os.environ["PATH"], "PORT": str(port)}
+                argv = [str(word) for word in start(port)]
+                stack.enter_context(running(argv, env, self.scratch / f"{name.replace(' ', '-')}.log"))
+                wait_for(port)
+                servers.append(Server(name, [f"http://127.0.0.1:{port}/mcp"], calls, everything.prompts))
+            yield servers
 
     def remote(self, name, command, server):
         """A server over HTTP: directly, and through a gateway that speaks stdio or HTTP."""
-        place = self.scratch / f"{name.replace(' ', '-')}-remote"
+        place = self.scratch / f"{name.replace(' ', '-')}-{server.name.replace(' ', '-')}"
         direct = self.heard(command, {server.name: {"url": server.argv[0]}}, [server], place / "directly")
         for way in (Way("gateway", place / "stores"), Way("gateway over HTTP", place / "http-stores", http=True)):
             through = self.hear(command, way, [server], place)
             self.compare(name, way, server, direct, through)
+
+    def by_remote(self, name, command, server):
+        """A server over HTTP: by a client that speaks HTTP for one that does not, directly and through the gateway."""
+        place = self.scratch / name
+        way = Way("gateway over HTTP", place / "http-stores", http=True)
+        heard = []
+        with opened(way, server, self.program, place) as reach:
+            for number, url in enumerate((server.argv[0], reach["url"])):
+                own = place / str(number)
+                argv = [self.packages.node("mcp-remote/dist/proxy.js"), url, "--transport", "http-only"]
+                env = {"PATH": os.environ["PATH"], "MCP_REMOTE_CONFIG_DIR": str(own / "config")}
+                start = {"command": "node", "args": [str(word) for word in argv], "env": env}
+                heard.append(self.heard(command, {server.name: start}, [server], own))
+        self.compare(name, way, server, *heard)
 
     def compare(self, name, way, server, direct, through):
         what = f"{server.name}, {way.name}"

@@ -4,11 +4,29 @@ import http.server
 import pathlib
 import subprocess
 import threading
+import zipfile
 from dataclasses import dataclass, field
 
 # The name of no tool and of no prompt.
 UNKNOWN = "nothing-like-this"
 LINES = "".join(f'line {number}: caf\u00e9 \U0001f600 "quoted"\n' for number in range(4000))
+
+OFFICE = "http://schemas.openxmlformats.org"
+MAIN = f'xmlns="{OFFICE}/spreadsheetml/2006/main" xmlns:r="{OFFICE}/officeDocument/2006/relationships"'
+KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+LINKS = f'<Relationships xmlns="{OFFICE}/package/2006/relationships"><Relationship Id="r1" Type="{OFFICE}/officeDocument/2006/relationships/%s" Target="%s"/></Relationships>'
+ROWS = "".join(f'<row><c t="inlineStr"><is><t>caf\u00e9 {row}</t></is></c><c><v>{row}</v></c></row>' for row in range(900))
+# The parts of a workbook with one sheet.
+WORKBOOK = {
+    "[Content_Types].xml": f'<Types xmlns="{OFFICE}/package/2006/content-types">'
+                           '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+                           f'<Override PartName="/book.xml" ContentType="{KIND}.sheet.main+xml"/>'
+                           f'<Override PartName="/sheet.xml" ContentType="{KIND}.worksheet+xml"/></Types>',
+    "_rels/.rels": LINKS % ("officeDocument", "book.xml"),
+    "_rels/book.xml.rels": LINKS % ("worksheet", "sheet.xml"),
+    "book.xml": f'<workbook {MAIN}><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "sheet.xml": f"<worksheet {MAIN}><sheetData>{ROWS}</sheetData></worksheet>",
+}
 
 
 @dataclass
@@ -39,6 +57,7 @@ def all_servers(packages, scratch, page):
         Server("git", program("git", "--repository", repository), git_calls(repository)),
         Server("fetch", program("fetch", "--allow-private-ips", "--ignore-robots-txt"), fetch_calls(page),
                [["fetch", {"url": page}], [UNKNOWN, {}]]),
+        Server("excel", [packages.program("excel-mcp-server"), "stdio", "--allow-dir", files], excel_calls()),
         # These two begin with a line on standard output that is no message.
         Server("agent-files", other("@agent-infra/mcp-server-filesystem/dist/index.cjs", "--allowed-directories", files), agent_files_calls(files)),
         Server("agent-commands", other("@agent-infra/mcp-server-commands/dist/index.cjs"), command_calls()),
@@ -137,6 +156,17 @@ def git_calls(repository):
     ]
 
 
+def excel_calls():
+    sheet = {"path": "book.xlsx", "sheet": "S"}
+    return [
+        ["describe_workbook", {"path": "book.xlsx"}],
+        ["read_range", sheet],
+        ["read_range", {**sheet, "range": "A1:B2"}],
+        ["describe_workbook", {"path": "none.xlsx"}],
+        [UNKNOWN, {}],
+    ]
+
+
 def fetch_calls(page):
     return [
         ["fetch", {"url": page, "raw": True, "max_length": 300}],
@@ -152,6 +182,9 @@ def with_files(scratch):
     (files / "small.txt").write_text("small\n")
     (files / "long.txt").write_text(LINES)
     (files / "big.txt").write_text(LINES * 20)
+    with zipfile.ZipFile(files / "book.xlsx", "w") as book:
+        for name, text in WORKBOOK.items():
+            book.writestr(name, text)
     return files
 
 
