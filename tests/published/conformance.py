@@ -77,10 +77,16 @@ def in_order(order, url, packages, results):
         scenarios.reverse()
     else:
         random.Random(order).shuffle(scenarios)
+    rows = [(revision, name, str(results / revision / name)) for revision, name in scenarios]
+    for *_, place in rows:
+        pathlib.Path(place).mkdir(parents=True)
+    (results / "rows.json").write_text(json.dumps(rows))
+    suite = packages.node(f"{PACKAGE}/dist/index.js")
+    argv = ["node", "--import", HERE / "older-node.mjs", HERE / "in-order.mjs", suite, url, results / "rows.json"]
+    ended = client(argv, SECONDS, results)
     found = {revision: {} for revision in REVISIONS}
-    for revision, name in scenarios:
-        which = ["--spec-version", revision, "--scenario", name]
-        found[revision][name] = failing(which, url, packages, results / revision / name).get(name)
+    for revision, name, place in rows:
+        found[revision][name] = failed_in(pathlib.Path(place), ended).get(name)
     return found
 
 
@@ -94,6 +100,10 @@ def failing(which, url, packages, results):
     """Runs scenarios, and returns the checks that fail by scenario."""
     results.mkdir(parents=True)
     ended = client(suite(packages, "server", *which, "--url", url, "--output-dir", results), SECONDS, results)
+    return failed_in(results, ended)
+
+
+def failed_in(results, ended):
     found = {}
     for file in results.glob("*/checks.json"):
         name = re.sub(r"-\d{4}-\d\d-\d\dT.*", "", file.parent.name.removeprefix("server-"))
