@@ -41,12 +41,11 @@ pub(super) fn each(
             return Ok(None);
         }
         let first_line = || memchr::memchr(b'\n', bytes).map(|newline| newline + 1);
-        let (long, end) = match found.or_else(first_line) {
-            Some(length) => (None, at + length as u64),
-            None => {
-                let start = bytes[..bytes.len().min(RECORD_BYTES)].to_vec();
-                (Some(start), line_end(window, at)?)
-            }
+        let (long, end) = if let Some(length) = found.or_else(first_line) {
+            (None, at + length as u64)
+        } else {
+            let start = bytes[..bytes.len().min(RECORD_BYTES)].to_vec();
+            (Some(start), line_end(window, at)?)
         };
         let text = long.as_deref().unwrap_or_else(|| window.between(at, end));
         let newlines = memchr::memchr_iter(b'\n', text).count() as u64;
@@ -134,7 +133,7 @@ fn begins_with_time(line: &[u8]) -> bool {
     // Only a date, a weekday, a level and punctuation may be before it.
     times.next().is_some_and(|(at, _)| {
         start[..at].split(|byte| !byte.is_ascii_alphabetic()).all(|word| word.len() <= 8)
-            && start[..at].iter().filter(|byte| **byte == b' ').count() <= 4
+            && memchr::memchr_iter(b' ', &start[..at]).count() <= 4
     })
 }
 

@@ -22,8 +22,9 @@ const VOID: [&[u8]; 14] = [
     b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param",
     b"source", b"track", b"wbr",
 ];
+type Names = &'static [&'static [u8]];
 /// Elements that end open elements of some names, up to an element of some other names.
-const IMPLIED: [(&[&[u8]], &[&[u8]], &[&[u8]]); 6] = [
+const IMPLIED: [(Names, Names, Names); 6] = [
     (&[b"li"], &[b"li"], &[b"ul", b"ol", b"menu"]),
     (&[b"tr", b"tbody", b"thead", b"tfoot"], &[b"tr"], &[b"table"]),
     (&[b"tbody", b"thead", b"tfoot"], &[b"tbody", b"thead", b"tfoot"], &[b"table"]),

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-/// A longer tag, comment or declaration is text.
+/// Maximum length in bytes of a tag, comment or declaration. A longer one is skipped as text up to
+/// this length, which makes the time for any text linear.
 const TAG_BYTES: usize = 32 << 10;
 /// Text is passed in pieces of at least this many bytes.
 const TEXT_BYTES: usize = 4 << 10;
@@ -51,6 +52,7 @@ pub(super) fn token(
         };
     }
     let tag = &rest[..rest.len().min(TAG_BYTES)];
+    let is_all = ends || rest.len() >= TAG_BYTES;
     let found = match tag.get(1) {
         Some(b'!') if tag.starts_with(b"<![CDATA[") => {
             memchr::memmem::find(tag, b"]]>").map(|end| {
@@ -69,13 +71,15 @@ pub(super) fn token(
                 (Token::Close { name }, at + end + 1)
             }),
         Some(first) if first.is_ascii_alphabetic() || *first == b'_' => {
-            tag_end(tag).map(|end| (open(tag, at, end), at + end + 1))
+            // A quote without an end does not hide the end of the tag.
+            let any_end = || memchr::memchr(b'>', tag).filter(|_| is_all);
+            tag_end(tag).or_else(any_end).map(|end| (open(tag, at, end), at + end + 1))
         }
         Some(_) => return text(1),
         None => None,
     };
-    // A `<` that begins no token is text.
-    found.or_else(|| (ends || rest.len() >= TAG_BYTES).then(|| text(1)).flatten())
+    // Without an end, no other tag begins here either.
+    found.or_else(|| text(tag.len()).filter(|_| is_all))
 }
 
 fn raw_text(rest: &[u8], at: usize, name: &[u8], ends: bool) -> Option<(Token, usize)> {
@@ -141,16 +145,13 @@ pub(super) fn attributes(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
             return Some((name, &b""[..]));
         };
         let value = value.trim_ascii_start();
-        let (value, after) = match value.first() {
-            Some(quote @ (b'"' | b'\'')) => {
-                let end = memchr::memchr(*quote, &value[1..]);
-                let end = end.map_or(value.len(), |end| end + 1);
-                (&value[1..end], value.get(end + 1..).unwrap_or_default())
-            }
-            _ => {
-                let end = value.iter().position(u8::is_ascii_whitespace);
-                value.split_at(end.unwrap_or(value.len()))
-            }
+        let (value, after) = if let Some(quote @ (b'"' | b'\'')) = value.first() {
+            let end = memchr::memchr(*quote, &value[1..]);
+            let end = end.map_or(value.len(), |end| end + 1);
+            (&value[1..end], value.get(end + 1..).unwrap_or_default())
+        } else {
+            let end = value.iter().position(u8::is_ascii_whitespace);
+            value.split_at(end.unwrap_or(value.len()))
         };
         rest = after;
         Some((name, value))

@@ -12,6 +12,8 @@ const MIN_ROWS: usize = 2;
 const NAME_BYTES: usize = 64;
 /// A longer row is wide.
 const ROW_BYTES: usize = 500;
+/// Maximum length in bytes of a header of aligned columns.
+const HEADER_BYTES: usize = 1000;
 /// Number of rows that determine where aligned columns begin, and the number of rows of which one
 /// may deviate.
 const MAX_ALIGNED: usize = 2000;
@@ -107,10 +109,10 @@ impl RowForm {
 
     /// Returns the form of aligned columns below a header such as `NAME    READY   STATUS`.
     fn aligned(sample: &[u8], whole: bool) -> Option<Self> {
-        let mut lines: Vec<&[u8]> = sample.split(|byte| *byte == b'\n').collect();
-        if !whole || lines.last().is_some_and(|last| last.is_empty()) {
-            lines.pop();
-        }
+        let ends = whole && !sample.ends_with(b"\n");
+        let sample = if ends { sample } else { &sample[..memchr::memrchr(b'\n', sample)?] };
+        let lines = sample.split(|byte| *byte == b'\n').take(LINES_BEFORE + MAX_ALIGNED);
+        let lines: Vec<&[u8]> = lines.collect();
         (0..lines.len().min(LINES_BEFORE)).find_map(|at| {
             let header = lines[at].trim_ascii_end();
             let below = &lines[at + 1..];
@@ -253,7 +255,13 @@ fn columns(header: &[u8], rows: &[&[u8]]) -> Option<Vec<usize>> {
     let is_name = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     let letters = header.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
     let upper = header.iter().filter(|byte| byte.is_ascii_uppercase()).count();
-    if rows.len() < MIN_ROWS || !header.iter().all(is_name) || letters == 0 {
+    // Names are in capitals, or have no digits where the values have some.
+    let has_digit = |line: &[u8]| line.iter().any(u8::is_ascii_digit);
+    let is_unlike = || !has_digit(header) && rows.iter().all(|row| has_digit(row));
+    let has_gaps = || memchr::memmem::find(header, b"  ").is_some();
+    let is_header = upper * 2 >= letters || has_gaps() && is_unlike();
+    let is_short = header.len() <= HEADER_BYTES && header.iter().all(is_name);
+    if rows.len() < MIN_ROWS || !is_short || letters == 0 || !is_header {
         return None;
     }
     let is_filled = |row: &[u8], at: usize| row.get(at).is_some_and(|byte| *byte != b' ');
@@ -277,12 +285,7 @@ fn columns(header: &[u8], rows: &[&[u8]]) -> Option<Vec<usize>> {
     if aligned_cells(header, &starts).into_iter().any(has_gap) {
         return None;
     }
-    // Names are in capitals, or have no digits where the values have some.
-    let has_digit = |line: &[u8]| line.iter().any(u8::is_ascii_digit);
-    let is_unlike = || !has_digit(header) && rows.iter().all(|row| has_digit(row));
-    let has_gaps = || memchr::memmem::find(header, b"  ").is_some();
-    let is_header = upper * 2 >= letters || has_gaps() && is_unlike();
-    (starts.len() > 1 && is_header).then_some(starts)
+    (starts.len() > 1).then_some(starts)
 }
 
 fn aligned_cells<'r>(row: &'r [u8], starts: &[usize]) -> Vec<(&'r [u8], (usize, usize))> {

@@ -36,6 +36,11 @@ fn fields(text: &str, number: u64) -> Vec<String> {
     found.map(|field| format!("{}={}", field.name, field.value)).collect()
 }
 
+/// Calls `part` with each number below `count`, and joins the results.
+fn joined(count: usize, part: impl Fn(usize) -> String) -> String {
+    (0..count).map(part).collect()
+}
+
 fn form(text: &str) -> String {
     RecordForm::of(&text.as_bytes().to_vec()).unwrap().to_string()
 }
@@ -100,7 +105,7 @@ fn lines_above_the_header_are_no_records() {
 
 #[test]
 fn a_quote_without_an_end_costs_its_line() {
-    let rows: String = (0..9000).map(|n| format!("{n},\"open {n},x\n")).collect();
+    let rows = joined(9000, |n| format!("{n},\"open {n},x\n"));
     let text = format!("id,note,city\n1,a,x\n2,b,x\n{rows}");
     assert!(records(&text).len() > 4000, "{}", records(&text).len());
 }
@@ -148,7 +153,7 @@ fn the_first_line_of_a_stanza_may_stand_out() {
             "0{n}:00.0 Bridge: Intel {n}\n\tSubsystem: Card {n}\n\tFlags: bus master,\n\t\tlate: {n}\n\n"
         )
     };
-    let text: String = (0..4).map(device).collect();
+    let text = joined(4, device);
     let want = ["=02:00.0 Bridge: Intel 2", "Subsystem=Card 2", "Flags=bus master, late: 2"];
     assert_eq!(fields(&text, 3), want);
 }
@@ -207,5 +212,20 @@ proptest! {
         for number in 1..=found.len() as u64 {
             fields(&text, number);
         }
+    }
+}
+
+/// A walk reads in blocks. The records must not depend on where these end.
+#[test]
+fn blocks_do_not_matter() {
+    let card = |n: usize| {
+        format!("<div class=\"card\" title='a > b {n}'><h2>Name {n}</h2><p>Text<br>{n}</p></div>\n")
+    };
+    let cards = joined(9000, card);
+    let page = format!("<html><body>{cards}</body></html>");
+    let found = records(&page);
+    assert_eq!(found.len(), 9000);
+    for (number, (_, _, text)) in found.iter().enumerate() {
+        assert_eq!(text, card(number).trim_end(), "{number}");
     }
 }

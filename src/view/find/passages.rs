@@ -47,11 +47,11 @@ impl Passages {
         let header = table.and_then(|table| table.header);
         let stretch = stretches::STRETCH_BYTES.min(block as u64);
         let lines = || gather::lines(content, chosen, expired, stretch);
-        let (mut candidates, count, stopped) = if records::are_searched(&form) {
+        let Candidates { best: mut candidates, count, stopped } = if records::are_searched(&form) {
             of_records(content, &form, chosen, expired, lines)?
         } else {
             let Gathered { pool, passages, stopped } = as_json.map_or_else(lines, Ok)?;
-            (pool.best(), passages, stopped)
+            Candidates { best: pool.best(), count: passages, stopped }
         };
         let mut all = Vec::new();
         let finder = Finder::default();
@@ -81,33 +81,41 @@ impl Passages {
     }
 }
 
+/// The candidates, each with the number of similar candidates. `count` and `stopped` are as in
+/// [`Passages`].
+struct Candidates {
+    best: Vec<(Candidate, u64)>,
+    count: u64,
+    stopped: Option<u64>,
+}
+
 /// Returns the candidates among the records of `content`, then those among the lines outside of
-/// records. Also returns the number of all, and the offset at which time ran out.
+/// records.
 fn of_records(
     content: &dyn Content,
     form: &RecordForm,
     chosen: &ChosenTerms,
     expired: &dyn Fn() -> bool,
     lines: impl Fn() -> io::Result<Gathered>,
-) -> io::Result<(Vec<(Candidate, u64)>, u64, Option<u64>)> {
+) -> io::Result<Candidates> {
     let mut gathered = records::gather(content, form, chosen, expired)?;
     let (count, stopped) = (gathered.count, gathered.stopped);
-    let mut candidates = std::mem::replace(&mut gathered.pool, Pool::new()).best();
+    let mut best = std::mem::replace(&mut gathered.pool, Pool::new()).best();
     // Only markup has text outside of its records.
     if stopped.is_some() || !matches!(form, RecordForm::Elements(_)) {
-        return Ok((candidates, count, stopped));
+        return Ok(Candidates { best, count, stopped });
     }
     let Gathered { pool, passages, stopped } = lines()?;
     let mut others = Vec::new();
     for other in pool.best() {
         // Names of elements and attributes are found as text if they are nowhere else.
-        if candidates.is_empty() || !gathered.have(content, &other.0, chosen)? {
+        if best.is_empty() || !gathered.have(content, &other.0, chosen)? {
             others.push(other);
         }
     }
-    let count = if candidates.is_empty() { passages } else { count + others.len() as u64 };
-    candidates.extend(others);
-    Ok((candidates, count, stopped))
+    let count = if best.is_empty() { passages } else { count + others.len() as u64 };
+    best.extend(others);
+    Ok(Candidates { best, count, stopped })
 }
 
 fn is_first_line(candidate: &Candidate) -> bool {
@@ -138,7 +146,7 @@ impl PassageReader<'_> {
         match &candidate.place {
             CandidateSpan::Line(start) => {
                 let passage = record::of_line(*content, *start, *is_table, chosen, finder)?;
-                Ok(Passage { is_record: *is_table, ..passage })
+                Ok(Passage { is_record: matches!(form, RecordForm::Rows(_)), ..passage })
             }
             CandidateSpan::Window { of, start, end, path } => {
                 let passage = record::of_window(*content, *of, (*start, *end), chosen, finder)?;

@@ -57,7 +57,7 @@ pub(super) fn are_searched(form: &RecordForm) -> bool {
 
 /// Gathers the records of `content` that have words of `chosen`.
 ///
-/// A record around others has its own words, and those of the best record inside it. It is a
+/// A record around others has its own words, and the words of the best record inside it. It is a
 /// candidate only if it has more words than the record inside. The names of fields count only beside
 /// a word in a value: every record has the same names.
 pub(super) fn gather(

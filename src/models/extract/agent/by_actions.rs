@@ -78,7 +78,7 @@ pub(in crate::extract) fn answer(
     // Most models would repeat the first look.
     let mut repeated = Some(first.look.name());
     let steps = inquiry.settings.max_steps.max(1);
-    let mut is_cut = false;
+    let (mut is_cut, mut was_cut) = (false, false);
     for step in 1..=steps {
         let is_last = step == steps || looks.is_exhausted();
         if is_last && looks.shown.is_empty() {
@@ -97,6 +97,15 @@ pub(in crate::extract) fn answer(
         let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
         let action = action(&reply.text);
         is_cut = action.is_none() && reply.end == ReplyEnd::Length;
+        // Asked once, as the next cut reply would be about almost the same lines.
+        if is_cut
+            && !was_cut
+            && !looks.shown.is_empty()
+            && let Some(text) = looks.in_parts(inquiry)?
+        {
+            return Ok(AgentAnswer { text, looks: looks.named(), ..AgentAnswer::default() });
+        }
+        was_cut |= is_cut;
         let shown = match action {
             // The endpoint may not enforce the schema.
             Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {

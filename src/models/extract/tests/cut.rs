@@ -140,6 +140,20 @@ fn an_agent_whose_answer_was_cut_is_asked_about_the_lines_in_parts() {
 }
 
 #[test]
+fn an_agent_without_tools_whose_answer_was_cut_is_asked_about_the_lines_in_parts() {
+    let model = Scripted::new("a", |request| {
+        half_action(request).unwrap_or_else(|| answers(request, "spool.db"))
+    });
+    let model = model.with(|profile| profile.tools = ToolUse::None);
+    let document = TextDocument::new(&log(2000));
+    let settings = ExtractSettings::default();
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
+    let answer = found.answer.as_ref().unwrap();
+    assert!(answer.text.starts_with("spool.db"), "{}", answer.text);
+    assert!(!answer.is_cut && found.warnings.is_empty(), "{:?}", found.warnings);
+}
+
+#[test]
 fn all_parts_of_a_long_line_that_an_agent_has_seen_are_asked_about() {
     let model = Scripted::new("a", |request| match request.turns.len() {
         1 if last_text(request).contains("some lines, with their numbers") => {

@@ -92,7 +92,8 @@ fn text_outside_of_records_is_found_too() {
 #[test]
 fn words_far_apart_in_a_stanza_count() {
     let package = |n: usize| {
-        let more: String = (0..12).map(|m| format!("Field-{m}: value {m} of {n}\n")).collect();
+        let more: Vec<String> = (0..12).map(|m| format!("Field-{m}: value {m} of {n}\n")).collect();
+        let more = more.concat();
         format!("Package: lib{n}\n{more}Version: 1.{n}\nDescription: a library\n with more\n\n")
     };
     let text: String = (0..30).map(package).collect();
