@@ -64,7 +64,7 @@ impl ContextFs {
     }
 
     /// Removes a file. Removing a computed file succeeds without an effect, but fails if the thread
-    /// `tid` tries it again at once; see [`RemovedViews`](crate::copies::RemovedViews).
+    /// `tid` tries it again at once; see `copies::RemovedViews`.
     pub fn unlink(&self, parent: Ino, name: &OsStr, tid: u32) -> Result<()> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;

@@ -5,7 +5,7 @@
 //! clients that are not admitted are closed first, then connections without a request, then
 //! connections whose client does not read its answer, and then connections that wait for a turn.
 //!
-//! No other machine has more than [`SHARE`] connections. Of each token, no more than [`TURNS`]
+//! No other machine has more than `SHARE` connections. Of each token, no more than `TURNS`
 //! requests have a turn at a time, and further ones wait. So no single machine or token shuts out the
 //! others.
 
