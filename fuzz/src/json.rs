@@ -11,12 +11,13 @@ use ctxfs_core::model::{Json, Limits};
 use ctxfs_view::{Derived, View, ViewDir, readings};
 
 /// Views without arguments.
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     ".summary",
     ".tail",
     ".head",
     ".errors",
     ".terms",
+    ".records",
     ".wrap",
     ".shape",
     ".pretty",

@@ -76,18 +76,22 @@ impl RecordForm {
         if blocks::are_entries(sample) { Self::Entries } else { Self::Lines }
     }
 
-    /// Returns the fields of a record, in order. A line or entry has one field without a name. For
-    /// a row of an HTML table, `header` is the text of its header row. Bytes in `skipped`, which
-    /// are offsets in the text of the record, have no fields.
+    /// Returns the fields of the record that begins at `start` with the text `record`, in order. A
+    /// line or entry has one field without a name. For a row of an HTML table, `header` is the text
+    /// of its header row. The places in `skipped`, which are in order, have no fields.
     pub fn fields(
         &self,
-        record: &[u8],
+        (start, record): (u64, &[u8]),
         header: Option<&[u8]>,
-        skipped: &[(usize, usize)],
+        skipped: &[(u64, u64)],
     ) -> Vec<Field> {
         match self {
             Self::Rows(rows) => rows.fields(record),
-            Self::Elements(kinds) => fields::of_element(record, header, skipped, kinds.is_html()),
+            Self::Elements(kinds) => {
+                let within = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+                let skipped = skipped.iter().map(|(from, to)| (within(*from), within(*to)));
+                fields::of_element(record, header, skipped, kinds.is_html())
+            }
             Self::Items(_) => items::fields(record),
             Self::Stanzas => blocks::fields(record),
             Self::Lines if items::is_json(record) => items::fields(record),
@@ -136,6 +140,11 @@ pub fn each(
             blocks::each(&mut window, &row, &mut numbered(is_row, visit))
         }
     }
+}
+
+/// Returns the text of a record or header row that is at `place`: at most [`RECORD_BYTES`].
+pub fn read(content: &dyn Content, (start, end): (u64, u64)) -> io::Result<Vec<u8>> {
+    content.bytes(start, (end - start).min(RECORD_BYTES as u64) as usize)
 }
 
 /// Returns a function that visits the records for which `is_record` is true, unless they are empty,

@@ -7,6 +7,7 @@
 //! reading.
 
 mod census;
+mod choice;
 mod gather;
 mod json;
 pub(super) mod many;
@@ -20,7 +21,7 @@ mod records;
 mod reply;
 mod scan;
 mod stretches;
-pub(super) mod table;
+mod table;
 mod words;
 
 use std::io;
@@ -54,13 +55,9 @@ pub(super) fn render(
     if content.is_empty() {
         return Ok(Rendered::noted(format!("# {} is empty\n", place.file())));
     }
-    let stopped = |offset: u64| {
-        let notice = format!("# out of time after {}\n", portion(offset, content.len()));
-        Rendered { notice: Some(notice), whole: false }
-    };
     let Some(chosen) = choose(&question, content, expired)? else {
         if expired() {
-            return Ok(stopped(0));
+            return Ok(Rendered::out_of_time_after(0, content.len()));
         }
         let telling =
             terms::distinctive(content, json::begins(content)?, SUGGESTED_WORDS, expired)?;
@@ -93,7 +90,7 @@ pub(super) fn render(
     if reply.shown == 0
         && let Some(offset) = passages.stopped
     {
-        return Ok(stopped(offset));
+        return Ok(Rendered::out_of_time_after(offset, content.len()));
     }
     let long = reply.windowed;
     let late = passages.stopped.map(|offset| {

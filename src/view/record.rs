@@ -6,14 +6,16 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::{fmt, io};
 
-use crate::number::{counted, grouped, portion};
+use crate::number::{counted, grouped};
 use crate::{RenderError, Rendered, range};
 use ctxfs_core::model::Subject;
-use ctxfs_core::records::{self, Field, RECORD_BYTES, Record, RecordForm};
+use ctxfs_core::records::{self, Record, RecordForm};
 
 // Number of records whose fields are described, and maximum number of fields that are named.
 const DESCRIBED_RECORDS: u64 = 200;
 const MAX_NAMES: usize = 60;
+// Maximum number of fields that are counted.
+const MAX_FIELDS: usize = 4096;
 // Number of values of a field that are shown as examples, and the characters of each.
 const EXAMPLES: usize = 3;
 const EXAMPLE_CHARS: usize = 40;
@@ -40,6 +42,7 @@ impl fmt::Display for RecordNumber {
 /// A record that was found, with all that its fields need.
 struct FoundRecord {
     line: u64,
+    start: u64,
     length: u64,
     text: Vec<u8>,
     header: Option<Vec<u8>>,
@@ -58,30 +61,27 @@ pub(super) fn render(
         if record.number < number.0 {
             return ControlFlow::Continue(());
         }
-        let length = record.end - record.start;
-        let read = |(start, end): (u64, u64)| {
-            content.bytes(start, (end - start).min(RECORD_BYTES as u64) as usize)
-        };
         let parts = || -> io::Result<FoundRecord> {
-            let text = read((record.start, record.end))?;
-            let header = record.header.map(read).transpose()?;
-            Ok(FoundRecord { line: record.line, length, text, header })
+            let Record { line, start, end, header, .. } = *record;
+            let text = records::read(content, (start, end))?;
+            let header = header.map(|place| records::read(content, place)).transpose()?;
+            Ok(FoundRecord { line, start, length: end - start, text, header })
         };
         found = Some(parts());
         ControlFlow::Break(())
     })?;
     let Some(found) = found else {
         return match late {
-            Some(offset) => Ok(out_of_time(offset, content.len())),
+            Some(offset) => Ok(Rendered::out_of_time_after(offset, content.len())),
             None => Err(RenderError::NotFound),
         };
     };
-    let FoundRecord { line, length, text, header } = found?;
-    let fields = form.fields(&text, header.as_deref(), &[]);
+    let FoundRecord { line, start, length, text, header } = found?;
+    let fields = form.fields((start, &text), header.as_deref(), &[]);
     let mut room = subject.view_bytes().saturating_sub(NOTICE_BYTES + subject.place.file().len());
     let mut shown = 0;
     for field in &fields {
-        let line = field_line(field);
+        let line = format!("{field}\n");
         let Some(left) = room.checked_sub(line.len()) else { break };
         room = left;
         shown += 1;
@@ -99,22 +99,12 @@ pub(super) fn render(
     Ok(Rendered::noted(format!("# record {number}, from line {line}, {bytes}{cut}\n")))
 }
 
-fn out_of_time(offset: u64, length: u64) -> Rendered {
-    let notice = format!("# out of time after {}\n", portion(offset, length));
-    Rendered { notice: Some(notice), whole: false }
-}
-
-fn field_line(field: &Field) -> String {
-    match &*field.name {
-        "" => format!("{}\n", field.value),
-        name => format!("{name}: {}\n", field.value),
-    }
-}
-
-/// The values of one field in the first records.
+/// The values of one field in the first records. `last` is the number of the last record with the
+/// field.
 struct FieldValues {
     name: String,
     records: u64,
+    last: u64,
     examples: Vec<String>,
 }
 
@@ -136,24 +126,20 @@ impl RecordOverview {
         if self.count > DESCRIBED_RECORDS {
             return;
         }
-        let skipped: Vec<(usize, usize)> = record
-            .inner
-            .iter()
-            .map(|(start, end)| ((start - record.start) as usize, (end - record.start) as usize))
-            .collect();
-        let mut seen: Vec<usize> = Vec::new();
-        for field in form.fields(record.text, header, &skipped) {
-            if field.name.is_empty() {
+        for field in form.fields((record.start, record.text), header, record.inner) {
+            let known = self.numbers.get(&field.name).copied();
+            if field.name.is_empty() || known.is_none() && self.fields.len() == MAX_FIELDS {
                 continue;
             }
-            let number = *self.numbers.entry(field.name.clone()).or_insert_with(|| {
-                let (name, examples) = (field.name.clone(), Vec::new());
-                self.fields.push(FieldValues { name, records: 0, examples });
-                self.fields.len() - 1
+            let number = known.unwrap_or_else(|| {
+                let (name, number) = (field.name.clone(), self.fields.len());
+                self.numbers.insert(name.clone(), number);
+                self.fields.push(FieldValues { name, records: 0, last: 0, examples: Vec::new() });
+                number
             });
             let values = &mut self.fields[number];
-            if !seen.contains(&number) {
-                seen.push(number);
+            if values.last < self.count {
+                values.last = self.count;
                 values.records += 1;
             }
             let example = crate::cleaned(&field.value, EXAMPLE_CHARS);
@@ -175,9 +161,7 @@ pub(super) fn render_all(
     let mut overview = RecordOverview::default();
     let late = records::each(content, &form, expired, &mut |record| {
         let header = record.header.filter(|_| overview.count < DESCRIBED_RECORDS);
-        let header = header.and_then(|(start, end)| {
-            content.bytes(start, (end - start).min(RECORD_BYTES as u64) as usize).ok()
-        });
+        let header = header.and_then(|place| records::read(content, place).ok());
         overview.add(&form, record, header.as_deref());
         ControlFlow::Continue(())
     })?;
@@ -191,7 +175,8 @@ pub(super) fn render_all(
         let of = count.min(DESCRIBED_RECORDS);
         let among =
             if of < count { format!(" of the first {}", grouped(of)) } else { String::new() };
-        writeln!(out, "\n{}{among}:", counted(fields.len() as u64, "field"))?;
+        let at_least = if fields.len() == MAX_FIELDS { "at least " } else { "" };
+        writeln!(out, "\n{at_least}{}{among}:", counted(fields.len() as u64, "field"))?;
     }
     let mut room = subject.view_bytes() / 2;
     for field in fields.iter().take(MAX_NAMES) {
@@ -213,7 +198,7 @@ pub(super) fn render_all(
     let find = place.of_view(".find/WORDS").file();
     writeln!(out, "\none record: {one}\nrecords with some words: {find}")?;
     Ok(match late {
-        Some(offset) => out_of_time(offset, content.len()),
+        Some(offset) => Rendered::out_of_time_after(offset, content.len()),
         None => Rendered::plain(),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::number::portion;
 use ctxfs_core::model::Place;
 use ctxfs_core::redact::MaskCounts;
 
@@ -34,6 +35,12 @@ impl Rendered {
     pub fn out_of_time() -> Self {
         let notice = "# out of time: only what was found so far follows. Look again in a while\n";
         Self { notice: Some(notice.to_owned()), whole: false }
+    }
+
+    /// Returns the result of a view that ran out of time at `offset` of `length` bytes.
+    pub(super) fn out_of_time_after(offset: u64, length: u64) -> Self {
+        let notice = format!("# out of time after {}\n", portion(offset, length));
+        Self { notice: Some(notice), whole: false }
     }
 
     /// Returns this result with a notice in front: the view shows only the beginning of the text at

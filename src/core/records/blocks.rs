@@ -20,8 +20,8 @@ const NAME_BYTES: usize = 40;
 /// The time of a log entry begins within this many bytes of its line.
 const TIME_WITHIN: usize = 40;
 
-/// Calls `visit` with each record. A record without an end in [`RECORD_BYTES`] ends with its first
-/// line.
+/// Calls `visit` with each record. A record whose end is not found within [`RECORD_BYTES`] ends with
+/// its first line.
 pub(super) fn each(
     window: &mut Window<'_>,
     find_end: &FindEnd<'_>,
@@ -96,8 +96,12 @@ pub(super) fn entry(bytes: &[u8], ends: bool) -> Option<usize> {
 }
 
 /// Returns the length of the block of lines at the start of `bytes`. It ends before the first line
-/// for which `begins` is true. The second argument of `begins` is true after a blank line.
+/// for which `begins` is true. The second argument of `begins` is true after a blank line. A block
+/// that is longer than [`RECORD_BYTES`] ends after the last line within this length, because the
+/// time for all blocks has to be linear.
 fn block(bytes: &[u8], ends: bool, begins: impl Fn(&[u8], bool) -> bool) -> Option<usize> {
+    let is_long = bytes.len() > RECORD_BYTES;
+    let bytes = &bytes[..bytes.len().min(RECORD_BYTES)];
     let (mut at, mut is_after_blank) = (0, false);
     while let Some(length) = memchr::memchr(b'\n', &bytes[at..]) {
         let line = &bytes[at..at + length];
@@ -107,6 +111,9 @@ fn block(bytes: &[u8], ends: bool, begins: impl Fn(&[u8], bool) -> bool) -> Opti
         // Blank lines before the first line belong to no block.
         is_after_blank = is_blank(line);
         at += length + 1;
+    }
+    if is_long {
+        return (at > 0).then_some(at);
     }
     let is_next = at > 0 && at < bytes.len() && ends && begins(&bytes[at..], is_after_blank);
     if is_next {

@@ -73,14 +73,13 @@ impl ElementStack {
         self.open.last().filter(|_| self.is_raw).map(|element| &*element.kind.name)
     }
 
-    /// Takes the token at the offsets `from` to `to` of `bytes`, which begin at `offset` in the
-    /// content. Calls `step` with each change that it causes.
+    /// Takes a token of `bytes` that begins at `start` in the content. Calls `step` with each change
+    /// that it causes.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
-        offset: u64,
         token: &Token,
-        (from, _): (usize, usize),
+        start: u64,
         mut step: impl FnMut(Step<'_>),
     ) {
         match token {
@@ -96,7 +95,6 @@ impl ElementStack {
                 let is_html = self.is_html;
                 let telling =
                     telling.filter(|(name, value)| markup::tells(name, value, is_html)).count();
-                let start = offset + from as u64;
                 let element = Element { kind, start, attributes: telling as u64 };
                 step(Step::Opened(&element));
                 if is_void {

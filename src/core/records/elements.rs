@@ -20,9 +20,11 @@ struct OpenRecord {
 }
 
 /// A table, with its depth among the open elements. `header` is its first row with a header cell.
+/// `row` is the start of the current row, and `has_cells` is true if this row has other cells.
 struct OpenTable {
     level: usize,
     row: u64,
+    has_cells: bool,
     header: Option<(u64, u64)>,
 }
 
@@ -54,8 +56,7 @@ pub(super) fn each(
         let end = at + length as u64;
         let mut flow = ControlFlow::Continue(());
         let closes = if matches!(token, Token::Close { .. }) { end } else { at };
-        let opened_end = end;
-        stack.take(bytes, at, &token, (0, length), |step| {
+        stack.take(bytes, &token, at, |step| {
             if flow.is_break() {
                 return;
             }
@@ -64,7 +65,7 @@ pub(super) fn each(
                 Step::Text => {}
                 Step::Closed(element) => {
                     // An element that has no content ends with its start tag.
-                    let end = if element.start == at { opened_end } else { closes };
+                    let end = if element.start == at { end } else { closes };
                     flow = walk.close(kinds, element, end, window, visit);
                 }
             }
@@ -108,11 +109,17 @@ impl Walk {
         self.level += 1;
         match &*element.kind.name {
             b"table" => {
-                self.tables.push(OpenTable { level: self.level, row: 0, header: None });
+                let (level, row, has_cells) = (self.level, 0, false);
+                self.tables.push(OpenTable { level, row, has_cells, header: None });
             }
             b"tr" => {
                 if let Some(table) = self.tables.last_mut() {
-                    table.row = element.start;
+                    (table.row, table.has_cells) = (element.start, false);
+                }
+            }
+            b"td" => {
+                if let Some(table) = self.tables.last_mut() {
+                    table.has_cells = true;
                 }
             }
             _ => {}
@@ -152,7 +159,11 @@ impl Walk {
             && *header_end == 0
         {
             *header_end = end;
-            is_header = true;
+            is_header = !table.has_cells;
+            if table.has_cells {
+                // Its header cells name its own values.
+                table.header = None;
+            }
         }
         if !kinds.has(&element.kind) {
             return ControlFlow::Continue(());
@@ -163,7 +174,7 @@ impl Walk {
         let is_long = end - start > RECORD_BYTES as u64;
         let text = if is_long { &[][..] } else { window.between(start, end) };
         // A row that has only header cells is no record.
-        if is_header && memchr::memmem::find(text, b"<td").is_none() {
+        if is_header {
             return ControlFlow::Continue(());
         }
         if let Some(around) = self.records.last_mut()

@@ -1,5 +1,7 @@
 //! The fields of a record: its values, each with a name if it has one.
 
+use std::fmt;
+
 use crate::records::markup::{self, Token};
 
 /// Elements of HTML that are parts of a text.
@@ -49,6 +51,16 @@ impl Field {
     }
 }
 
+impl fmt::Display for Field {
+    /// Prints the value after its name: `name: value`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.name.is_empty() {
+            write!(f, "{}: ", self.name)?;
+        }
+        f.write_str(&self.value)
+    }
+}
+
 /// An open element inside a record. `label` is the name that it gives to its text.
 struct Open {
     name: Vec<u8>,
@@ -61,7 +73,8 @@ struct Open {
 /// - `names`: the names of the columns of its table
 /// - `column`: the number of the current cell, from 0
 /// - `columns`: the texts of its own cells, by column
-/// - `term`: the text of the last `<dt>`, which names the `<dd>` after it
+/// - `term`: the text of the last `<dt>`, which names the `<dd>` after it, or of the last header cell of
+///   the row
 struct ElementFields<'r> {
     record: &'r [u8],
     is_html: bool,
@@ -86,10 +99,11 @@ fn is_code(open: &Open) -> bool {
 pub(super) fn of_element(
     record: &[u8],
     header: Option<&[u8]>,
-    skipped: &[(usize, usize)],
+    skipped: impl Iterator<Item = (usize, usize)>,
     is_html: bool,
 ) -> Vec<Field> {
-    let columns = header.map(|header| ElementFields::new(header, is_html).read(&[]).columns);
+    let none = std::iter::empty();
+    let columns = header.map(|header| ElementFields::new(header, is_html).read(none).columns);
     let mut reader = ElementFields::new(record, is_html);
     reader.names = columns.unwrap_or_default();
     reader.read(skipped).fields
@@ -110,12 +124,12 @@ impl<'r> ElementFields<'r> {
         }
     }
 
-    fn read(mut self, skipped: &[(usize, usize)]) -> Self {
-        let (mut at, mut skipped) = (0, skipped.iter().peekable());
+    fn read(mut self, skipped: impl Iterator<Item = (usize, usize)>) -> Self {
+        let (mut at, mut skipped) = (0, skipped.peekable());
         while self.fields.len() < MAX_FIELDS {
             while let Some((_, end)) = skipped.next_if(|(start, _)| *start <= at) {
                 self.finish();
-                at = at.max(*end);
+                at = at.max(end);
             }
             let raw = self.open.last().filter(|open| self.is_html && is_code(open));
             let raw = raw.map(|open| &*open.name);
@@ -134,6 +148,9 @@ impl<'r> ElementFields<'r> {
                     (self.record[name.clone()].to_vec(), &self.record[attributes.clone()]);
                 if self.is_html && is_cell(&name.to_ascii_lowercase()) {
                     self.end_cell();
+                }
+                if self.is_html && name.eq_ignore_ascii_case(b"tr") {
+                    self.term.clear();
                 }
                 let open = self.element(name, attributes);
                 if open.breaks {
@@ -204,9 +221,12 @@ impl<'r> ElementFields<'r> {
             class.split_whitespace().next().map(str::to_owned)
         };
         let own = given("itemprop").or_else(|| given("data-label"));
+        let column = || self.names.get(self.column).cloned();
+        let term = || Some(self.term.clone()).filter(|term| !term.is_empty());
         let label = match &*name {
-            b"td" | b"th" => own.or_else(|| self.names.get(self.column).cloned()).or_else(class),
-            b"dd" => own.or_else(|| Some(self.term.clone()).filter(|term| !term.is_empty())),
+            b"th" => own.or_else(column).or_else(class),
+            b"td" => own.or_else(column).or_else(term).or_else(class),
+            b"dd" => own.or_else(term),
             _ => own.or_else(class),
         };
         // An inline element is a field if it has a label and begins a text. Code is one text.
@@ -240,7 +260,7 @@ impl<'r> ElementFields<'r> {
     fn finish(&mut self) {
         let Some(mut field) = self.text.take() else { return };
         field.value.truncate(field.value.trim_end().len());
-        if self.open.iter().any(|open| open.name == b"dt") {
+        if self.open.iter().any(|open| matches!(&*open.name, b"dt" | b"th")) {
             field.value.trim_end_matches(':').clone_into(&mut self.term);
         }
         if field.value.is_empty() {

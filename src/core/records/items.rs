@@ -58,17 +58,19 @@ struct Brackets {
     is_escaped: bool,
 }
 
-/// Calls `visit` with each item of the array that begins at `start`.
+/// Calls `visit` with each item of the array that begins at `start`. Of an item that is longer than
+/// [`RECORD_BYTES`], `text` is empty.
 pub(super) fn each(
     window: &mut Window<'_>,
     start: u64,
     visit: &mut dyn FnMut(&Record<'_>) -> ControlFlow<()>,
 ) -> io::Result<Option<u64>> {
-    let (mut at, mut number, mut line) = (0, 0, 1);
-    let mut item: Option<(u64, u64, Vec<u8>)> = None;
+    let (mut at, mut number, mut line) = (0_u64, 0, 1);
+    let mut item: Option<(u64, u64)> = None;
     let mut brackets = Brackets::default();
     loop {
-        if window.from(at).is_empty() && !window.fill(at)? {
+        let keep = item.map_or(at, |(from, _)| from.max(at.saturating_sub(RECORD_BYTES as u64)));
+        if window.from(at).is_empty() && !window.fill(keep)? {
             return Ok(window.is_late().then_some(at));
         }
         for byte in window.from(at) {
@@ -77,29 +79,26 @@ pub(super) fn each(
             if at <= start + 1 {
                 continue;
             }
-            let ends = brackets.take(*byte);
-            if ends && let Some((from, first_line, text)) = item.take() {
+            if !brackets.take(*byte) {
+                if item.is_none() && !byte.is_ascii_whitespace() {
+                    item = Some((at - 1, line));
+                }
+                continue;
+            }
+            if let Some((start, line)) = item.take() {
                 number += 1;
-                let is_long = text.len() == RECORD_BYTES;
+                let is_long = at - 1 - start > RECORD_BYTES as u64;
+                let text = if is_long { &[][..] } else { window.between(start, at - 1) };
                 let text = text.trim_ascii_end();
-                let end = if is_long { at - 1 } else { from + text.len() as u64 };
-                let line = first_line;
+                let end = if is_long { at - 1 } else { start + text.len() as u64 };
                 let (depth, inner, header) = (0, &[][..], None);
-                let record = Record { number, line, start: from, end, text, depth, inner, header };
+                let record = Record { number, line, start, end, text, depth, inner, header };
                 if visit(&record).is_break() {
                     return Ok(None);
                 }
             }
-            if ends {
-                if *byte == b']' {
-                    return Ok(None);
-                }
-            } else if let Some((_, _, text)) = &mut item {
-                if text.len() < RECORD_BYTES {
-                    text.push(*byte);
-                }
-            } else if !byte.is_ascii_whitespace() {
-                item = Some((at - 1, line, vec![*byte]));
+            if *byte == b']' {
+                return Ok(None);
             }
         }
     }

@@ -55,7 +55,7 @@ impl ElementKinds {
         let mut stack = ElementStack::new(is_html);
         let mut at = start;
         while let Some((token, end)) = markup::token(sample, at, stack.raw(), whole) {
-            stack.take(sample, 0, &token, (at, end), |step| match step {
+            stack.take(sample, &token, at as u64, |step| match step {
                 Step::Opened(element) => {
                     let facts = element.attributes;
                     parents.push(Parent { facts, ..Parent::default() });

@@ -27,7 +27,7 @@ fn fields(text: &str, number: u64) -> Vec<String> {
     each(&content, &form, &|| false, &mut |record| {
         if record.number == number {
             let header = record.header.map(|(start, end)| &content[start as usize..end as usize]);
-            found = form.fields(record.text, header, &[]);
+            found = form.fields((record.start, record.text), header, &[]);
         }
         ControlFlow::Continue(())
     })
@@ -65,6 +65,17 @@ fn rows_of_an_html_table_have_the_names_of_its_header() {
     assert_eq!(records(page).len(), 2);
     assert_eq!(fields(page, 2), ["Name=Bob", "=8", "City=Kiel"]);
     assert_eq!(records(page)[1].1, 4);
+}
+
+/// The header cell of a row names the values of this row, and no others.
+#[test]
+fn a_header_cell_beside_values_names_these() {
+    let page = "<TABLE><TR><TH>Price</TH><TD>5</TD></TR>\n<TR><TH>Weight</TH><TD>3 kg</TD></TR>\n\
+        <tr><td>none</td></tr></TABLE>";
+    assert_eq!(records(page).len(), 3);
+    assert_eq!(fields(page, 1), ["=Price", "Price=5"]);
+    assert_eq!(fields(page, 2), ["=Weight", "Weight=3 kg"]);
+    assert_eq!(fields(page, 3), ["=none"]);
 }
 
 #[test]
@@ -164,6 +175,18 @@ fn entries_have_the_lines_that_continue_them() {
         2026-01-02 10:00:02 INFO off\n";
     assert_eq!(records(text).len(), 3);
     assert_eq!(records(text)[0].2, "2026-01-02 10:00:00 ERROR failed\n  at a.B");
+}
+
+/// A block is searched for its end in this many bytes only.
+#[test]
+fn a_long_block_goes_on_as_the_next_record() {
+    let line = "a line of some thirty bytes or so\n";
+    let text =
+        format!("{}{}", "10:00:00 x\n".repeat(3), line.repeat(3 * RECORD_BYTES / line.len()));
+    let found = records(&text);
+    assert_eq!(found.len(), 2 + 4);
+    let lines: Vec<String> = found.iter().map(|it| it.2.clone() + "\n").collect();
+    assert_eq!(lines.concat(), text);
 }
 
 #[test]

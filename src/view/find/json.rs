@@ -19,7 +19,7 @@ use crate::scan::{char_floor, json_string_end, json_string_length};
 use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::Content;
 
-pub(super) use record::{of_value, with_words};
+pub(super) use record::of_value;
 
 // Maximum size in bytes of an object that becomes a passage.
 pub(super) const RECORD_BYTES: u64 = 64 << 10;

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::io;
 
-use crate::find::gather::{Candidate, CandidateSpan, Gathered, Pool};
+use crate::find::gather::{Candidate, CandidateSpan, Gathered};
 use crate::find::matcher::{Finder, FoundTerms};
 use crate::find::passage::{Passage, ShownLine};
 use crate::find::question::ChosenTerms;
+use crate::find::records::GatheredRecords;
 use crate::find::{gather, json, record, records, stretches, table};
 use ctxfs_core::model::Content;
 use ctxfs_core::records::RecordForm;
@@ -56,8 +57,11 @@ impl Passages {
         let mut all = Vec::new();
         let finder = Finder::default();
         let mut reader = PassageReader { content, chosen, finder, is_table, form };
-        if header.is_some() && candidates.iter().any(|(candidate, _)| !is_first_line(candidate)) {
-            candidates.retain(|(candidate, _)| !is_first_line(candidate));
+        if let Some(header) = &header {
+            let is_row = |candidate: &Candidate| !is_line(candidate, header.line);
+            if candidates.iter().any(|(candidate, _)| is_row(candidate)) {
+                candidates.retain(|(candidate, _)| is_row(candidate));
+            }
         }
         for (candidate, alike) in candidates {
             let passage = reader.read(&candidate)?;
@@ -98,9 +102,9 @@ fn of_records(
     expired: &dyn Fn() -> bool,
     lines: impl Fn() -> io::Result<Gathered>,
 ) -> io::Result<Candidates> {
-    let mut gathered = records::gather(content, form, chosen, expired)?;
-    let (count, stopped) = (gathered.count, gathered.stopped);
-    let mut best = std::mem::replace(&mut gathered.pool, Pool::new()).best();
+    let GatheredRecords { pool, covered, count, stopped } =
+        records::gather(content, form, chosen, expired)?;
+    let mut best = pool.best();
     // Only markup has text outside of its records.
     if stopped.is_some() || !matches!(form, RecordForm::Elements(_)) {
         return Ok(Candidates { best, count, stopped });
@@ -109,7 +113,7 @@ fn of_records(
     let mut others = Vec::new();
     for other in pool.best() {
         // Names of elements and attributes are found as text if they are nowhere else.
-        if best.is_empty() || !gathered.have(content, &other.0, chosen)? {
+        if best.is_empty() || !covered.have(content, &other.0, chosen)? {
             others.push(other);
         }
     }
@@ -118,8 +122,8 @@ fn of_records(
     Ok(Candidates { best, count, stopped })
 }
 
-fn is_first_line(candidate: &Candidate) -> bool {
-    matches!(&candidate.place, CandidateSpan::Line(start) if start.line == 1)
+fn is_line(candidate: &Candidate, line: u64) -> bool {
+    matches!(&candidate.place, CandidateSpan::Line(start) if start.line == line)
 }
 
 struct PassageReader<'a> {

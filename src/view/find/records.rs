@@ -8,37 +8,39 @@ use crate::find::gather::{Candidate, CandidateSpan, Pool, RecordSpan, SCORE_UNIT
 use crate::find::matcher::{Finder, FoundTerms, Hit};
 use crate::find::passage::{self, Passage, ShownLine};
 use crate::find::question::ChosenTerms;
-use crate::find::{gather, json, record, scan};
+use crate::find::{choice, gather, record, scan};
 use crate::grep::page;
 use crate::number::counted;
 use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::Content;
-use ctxfs_core::records::{self, Field, RECORD_BYTES, Record, RecordForm};
+use ctxfs_core::records::{self, Field, Record, RecordForm};
 
-// The fields of a record up to this total size are shown whole.
-const SMALL_RECORD: usize = 700;
 // Number of fields at the beginning that often name the record.
 const NAMING_FIELDS: usize = 2;
-// Maximum size in bytes of all further fields that are shown together, and of one of them.
-const NEIGHBOURS_BYTES: usize = 450;
-const NEIGHBOUR_BYTES: usize = 160;
 // Records with at most this many bytes between them have no text between them.
 const MAX_GAP: u64 = 16;
+const MAX_PLACES: usize = 64 << 10;
+// Number of bytes of a record that tell if it is like another.
+const LIKENESS_BYTES: usize = 1000;
 // Number of bytes before a record in which the start of its line is searched.
 const LINE_BYTES: u64 = 64 << 10;
 
 /// The records with words. `count` is the number of records with words of their own. `stopped` is
-/// the offset at which time ran out. `covered` has the places of all records, in order; near ones
-/// are joined.
+/// the offset at which time ran out.
 pub(super) struct GatheredRecords {
     pub(super) pool: Pool,
-    covered: Vec<(u64, u64)>,
+    pub(super) covered: CoveredPlaces,
     pub(super) count: u64,
     pub(super) stopped: Option<u64>,
 }
 
-/// The best record that ended inside each open record, by depth. `own` are the words outside of
-/// records inside.
+/// The places of all records, in order. Near records share a place, and so do all records after
+/// the first [`MAX_PLACES`] places.
+#[derive(Default)]
+pub(super) struct CoveredPlaces(Vec<(u64, u64)>);
+
+/// The best record that ended inside an open record. `found` has its words, and the words of the
+/// best record inside it.
 #[derive(Clone)]
 struct BestInner {
     place: (u64, u64),
@@ -74,18 +76,18 @@ pub(super) fn gather(
         }
         _ => FoundTerms::default(),
     };
-    let mut gathered =
-        GatheredRecords { pool: Pool::new(), covered: Vec::new(), count: 0, stopped: None };
+    let (mut pool, mut covered, mut count) = (Pool::new(), CoveredPlaces::default(), 0);
+    // By depth.
     let mut best: Vec<Option<BestInner>> = Vec::new();
     let mut look = |record: &Record<'_>| {
-        gathered.cover(record);
+        covered.add(record);
         let inner = best.get_mut(record.depth + 1).and_then(Option::take);
         best.resize(record.depth + 1, None);
         let mut found = FoundTerms::default();
         if scan::first_candidate(&chosen.matcher, record.text, 0).is_some() {
             found = own_words(form, record, chosen, &mut finder);
         }
-        gathered.count += u64::from(!found.is_empty());
+        count += u64::from(!found.is_empty());
         if !found.is_empty() {
             found.join(&names);
         }
@@ -97,7 +99,7 @@ pub(super) fn gather(
         if value > before {
             let kept = inner.as_ref().map(|inner| inner.place);
             let kind = likeness.of(&record.text[..record.text.len().min(LIKENESS_BYTES)]);
-            gathered.pool.add(value, kind, || CandidateSpan::Record(span(record, kept)));
+            pool.add(value, kind, || CandidateSpan::Record(span(record, kept)));
         }
         let place = (record.start, record.end);
         let own = BestInner { place, found, score: value };
@@ -106,8 +108,8 @@ pub(super) fn gather(
         best[record.depth] = sibling.filter(|it| it.score >= whole.score).or(Some(whole));
         ControlFlow::Continue(())
     };
-    gathered.stopped = records::each(content, form, expired, &mut look)?;
-    Ok(gathered)
+    let stopped = records::each(content, form, expired, &mut look)?;
+    Ok(GatheredRecords { pool, covered, count, stopped })
 }
 
 /// Returns the words of a record outside of the records inside it. Returns none if no value has a
@@ -121,12 +123,8 @@ fn own_words(
     if let RecordForm::Rows(_) = form {
         return FoundTerms::of(chosen.matcher.find(finder, record.text, false));
     }
-    let place = |(start, end): &(u64, u64)| {
-        ((start - record.start) as usize, (end - record.start) as usize)
-    };
-    let skipped: Vec<(usize, usize)> = record.inner.iter().map(place).collect();
     let (mut values, mut names) = (FoundTerms::default(), FoundTerms::default());
-    for field in form.fields(record.text, None, &skipped) {
+    for field in form.fields((record.start, record.text), None, record.inner) {
         values.join(&FoundTerms::of(chosen.matcher.find(finder, field.value.as_bytes(), false)));
         names.join(&FoundTerms::of(chosen.matcher.find(finder, field.name.as_bytes(), false)));
     }
@@ -135,9 +133,6 @@ fn own_words(
     }
     values
 }
-
-// Number of bytes of a record that tell if it is like another.
-const LIKENESS_BYTES: usize = 1000;
 
 /// Returns the span of `record` without the records inside it, except the one at `kept`.
 fn span(record: &Record<'_>, kept: Option<(u64, u64)>) -> RecordSpan {
@@ -148,16 +143,19 @@ fn span(record: &Record<'_>, kept: Option<(u64, u64)>) -> RecordSpan {
     RecordSpan { number, line, start, end, skipped, header }
 }
 
-impl GatheredRecords {
-    // Notes the place of a record, after the records inside it.
-    fn cover(&mut self, record: &Record<'_>) {
+impl CoveredPlaces {
+    // Adds a record, after the records inside it. A record that is too long to be searched as a
+    // whole covers nothing.
+    fn add(&mut self, record: &Record<'_>) {
         if record.text.is_empty() {
             return;
         }
-        while self.covered.pop_if(|(start, _)| *start >= record.start).is_some() {}
-        match self.covered.last_mut() {
-            Some((_, end)) if record.start <= *end + MAX_GAP => *end = record.end,
-            _ => self.covered.push((record.start, record.end)),
+        let Self(places) = self;
+        while places.pop_if(|(start, _)| *start >= record.start).is_some() {}
+        let is_full = places.len() >= MAX_PLACES;
+        match places.last_mut() {
+            Some((_, end)) if is_full || record.start <= *end + MAX_GAP => *end = record.end,
+            _ => places.push((record.start, record.end)),
         }
     }
 
@@ -169,8 +167,8 @@ impl GatheredRecords {
         chosen: &ChosenTerms,
     ) -> io::Result<bool> {
         let has = |start: u64, end: u64| {
-            let at = self.covered.partition_point(|(_, covered)| *covered <= start);
-            self.covered.get(at).is_some_and(|(covered, _)| *covered < end)
+            let at = self.0.partition_point(|(_, covered)| *covered <= start);
+            self.0.get(at).is_some_and(|(covered, _)| *covered < end)
         };
         Ok(match &candidate.place {
             CandidateSpan::Line(line) => {
@@ -189,14 +187,6 @@ impl GatheredRecords {
     }
 }
 
-/// The text of a field: `name: value`.
-fn field_text(field: &Field) -> String {
-    match &*field.name {
-        "" => field.value.clone(),
-        name => format!("{name}: {}", field.value),
-    }
-}
-
 pub(super) fn of_record(
     content: &dyn Content,
     form: &RecordForm,
@@ -204,21 +194,10 @@ pub(super) fn of_record(
     chosen: &ChosenTerms,
     finder: &mut Finder,
 ) -> io::Result<Passage> {
-    let length = (span.end - span.start).min(RECORD_BYTES as u64);
-    let bytes = content.bytes(span.start, length as usize)?;
-    let header = match span.header {
-        Some((start, end)) => {
-            Some(content.bytes(start, (end - start).min(RECORD_BYTES as u64) as usize)?)
-        }
-        None => None,
-    };
-    let skipped: Vec<(usize, usize)> = span
-        .skipped
-        .iter()
-        .map(|(start, end)| ((start - span.start) as usize, (end - span.start) as usize))
-        .collect();
-    let fields = form.fields(&bytes, header.as_deref(), &skipped);
-    let texts: Vec<String> = fields.iter().map(field_text).collect();
+    let bytes = records::read(content, (span.start, span.end))?;
+    let header = span.header.map(|place| records::read(content, place)).transpose()?;
+    let fields = form.fields((span.start, &bytes), header.as_deref(), &span.skipped);
+    let texts: Vec<String> = fields.iter().map(Field::to_string).collect();
     let hits: Vec<Vec<Hit>> = texts
         .iter()
         .map(|text| chosen.matcher.find(finder, text.as_bytes(), false).to_vec())
@@ -293,25 +272,19 @@ fn shown(
 ) -> Vec<usize> {
     let is_text = |at: &usize| !fields[*at].is_attribute;
     let length: usize = (0..fields.len()).filter(is_text).map(|at| texts[at].len() + 1).sum();
-    let mut shown = json::with_words(hits, chosen);
-    if length <= SMALL_RECORD {
+    let shown = choice::with_words(hits, chosen);
+    if length <= choice::SMALL {
         return (0..fields.len()).filter(|at| is_text(at) || shown.contains(at)).collect();
     }
     let mut others: Vec<usize> = (0..fields.len())
-        .filter(|at| !shown.contains(at) && is_text(at) && texts[*at].len() <= NEIGHBOUR_BYTES)
+        .filter(|at| {
+            !shown.contains(at) && is_text(at) && texts[*at].len() <= choice::NEIGHBOUR_BYTES
+        })
         .collect();
     let distance = |at: &usize| shown.iter().map(|other| other.abs_diff(*at)).min();
     let first = others.iter().copied().take(NAMING_FIELDS).max().unwrap_or(0);
     others.sort_by_cached_key(|at| (*at > first, distance(at), *at));
-    let mut room = NEIGHBOURS_BYTES;
-    for at in others {
-        if let Some(left) = room.checked_sub(texts[at].len() + 1) {
-            room = left;
-            shown.push(at);
-        }
-    }
-    shown.sort_unstable();
-    shown
+    choice::with_neighbours(shown, others, |at| texts[at].len() + 1)
 }
 
 #[cfg(test)]

@@ -39,16 +39,6 @@ pub(super) fn of(content: &dyn Content, form: &RecordForm) -> io::Result<Option<
     Ok(is_listing(&lines).then_some(Table { header: None }))
 }
 
-/// Returns the number of fields in a row. A separator inside quotes does not count.
-pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
-    let mut quoted = false;
-    let is_end = |byte: &&u8| {
-        quoted ^= **byte == b'"';
-        !quoted && **byte == separator
-    };
-    row.iter().filter(is_end).count() + 1
-}
-
 /// Returns true if `lines`, the first lines of a text, are a listing: search results or aligned
 /// columns.
 fn is_listing(lines: &[&[u8]]) -> bool {

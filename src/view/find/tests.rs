@@ -154,6 +154,16 @@ fn lines_of_a_listing_stand_for_themselves() {
     assert!(body(&text, "timeout gateway").starts_with("42:src/c.rs:8:    gateway timeout\n--\n"));
 }
 
+/// A header that is not the first line is no row either.
+#[test]
+fn a_header_below_other_lines_is_no_passage() {
+    let rows = joined(10..30, |n| format!("ii  lib{n}    1.{n}     a library\n"));
+    let text = format!("Desired=Unknown/Install\n||/ Name     Version  Library\n{rows}");
+    let found = body(&text, "library");
+    assert!(found.starts_with("2-||/ Name     Version  Library\n"), "{found}");
+    assert!(!found.contains("2:||/"), "{found}");
+}
+
 #[test]
 fn small_words_tell_passages_apart() {
     let line = |n: usize| format!("12:00:{n:02} the name of shop {n}\n");

@@ -6,7 +6,6 @@ use std::io;
 
 use crate::clean;
 use crate::errors::Findings;
-use crate::find::table;
 use crate::number::{counted, grouped, rounded};
 use crate::summary::excerpt::span;
 use ctxfs_core::model::{Json, Limits, Repeated, Section, Sections, Subject, Unlike};
@@ -154,13 +153,22 @@ fn column_names(bytes: &[u8]) -> Option<Vec<String>> {
     let separator = [',', '\t', ';'].into_iter().max_by_key(|c| header.matches(*c).count())?;
     let names: Vec<String> =
         header.split(separator).map(|name| name.trim().trim_matches('"').to_owned()).collect();
-    let rows: Vec<usize> =
-        lines.map(|line| table::fields(line.as_bytes(), separator as u8)).collect();
+    let rows: Vec<usize> = lines.map(|line| fields(line.as_bytes(), separator as u8)).collect();
     let is_table = names.len() >= 2
         && names.iter().all(|name| is_name(name))
         && rows.len() >= MIN_ROWS
         && rows.iter().all(|fields| *fields == names.len());
     is_table.then_some(names)
+}
+
+/// Returns the number of fields in a row. A separator inside quotes does not count.
+fn fields(row: &[u8], separator: u8) -> usize {
+    let mut quoted = false;
+    let is_end = |byte: &&u8| {
+        quoted ^= **byte == b'"';
+        !quoted && **byte == separator
+    };
+    row.iter().filter(is_end).count() + 1
 }
 
 fn is_name(name: &str) -> bool {

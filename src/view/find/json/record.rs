@@ -8,7 +8,7 @@ use crate::find::json::RECORD_BYTES;
 use crate::find::matcher::{Finder, FoundTerms, Hit};
 use crate::find::passage::{Passage, ShownLine, SourceLine};
 use crate::find::question::ChosenTerms;
-use crate::find::{gather, passage, record};
+use crate::find::{choice, gather, passage, record};
 use crate::grep::page;
 use crate::scan;
 use ctxfs_core::model::Content;
@@ -16,12 +16,6 @@ use ctxfs_core::model::Content;
 // A passage may extend this many bytes beyond the value on either side, up to the ends of its
 // lines.
 const LINE_MARGIN: u64 = 256;
-// Values up to this length are shown whole.
-const SMALL_VALUE: usize = 700;
-const MAX_MEMBERS: usize = 8;
-// Maximum size in bytes of all neighbours that are shown together, and of one neighbour.
-const NEIGHBOURS_BYTES: usize = 450;
-const NEIGHBOUR_BYTES: usize = 160;
 // Members up to this length are shown whole. Of a longer member, the parts around the words are
 // shown.
 const WHOLE_MEMBER: usize = 360;
@@ -159,17 +153,17 @@ fn show(
 /// Returns the members to show, in order: all members of a small value, otherwise the members with
 /// words and some near them.
 fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms) -> Vec<usize> {
-    if length <= SMALL_VALUE {
+    if length <= choice::SMALL {
         return (0..leaves.len()).collect();
     }
-    let mut shown = with_words(hits, chosen);
+    let shown = choice::with_words(hits, chosen);
     let mut others: Vec<usize> = (0..leaves.len()).filter(|at| !shown.contains(at)).collect();
     let containers: Vec<usize> = shown.iter().map(|at| leaves[*at].container).collect();
     let first = leaves.iter().map(|leaf| leaf.container).min();
     others.retain(|at| {
         let leaf = &leaves[*at];
         let is_near = containers.contains(&leaf.container) || Some(leaf.container) == first;
-        is_near && leaf.end - leaf.start <= NEIGHBOUR_BYTES && !leaf.opens
+        is_near && leaf.end - leaf.start <= choice::NEIGHBOUR_BYTES && !leaf.opens
     });
     let distance = |at: &usize| shown.iter().map(|other| other.abs_diff(*at)).min();
     let is_name = |at: &usize| {
@@ -177,36 +171,7 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms
         leaves[..*at].iter().filter(|leaf| leaf.container == container).count() < 2
     };
     others.sort_by_cached_key(|at| (!is_name(at), distance(at), *at));
-    let mut room = NEIGHBOURS_BYTES;
-    for at in others {
-        let length = leaves[at].end - leaves[at].start + 2;
-        if length <= room {
-            room -= length;
-            shown.push(at);
-        }
-    }
-    shown.sort_unstable();
-    shown
-}
-
-// Returns up to `MAX_MEMBERS` members with words, most informative first: the next one is always
-// the member whose words add the most weight to the words so far.
-pub(crate) fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
-    let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
-    let mut chosen_members = Vec::new();
-    let mut found = FoundTerms::default();
-    while chosen_members.len() < MAX_MEMBERS && !left.is_empty() {
-        let gain = |at: &usize| {
-            let mut with = found;
-            with.join(&FoundTerms::of(&hits[*at]));
-            ((with.value(&chosen.weights) * gather::SCORE_UNIT) as u64, usize::MAX - *at)
-        };
-        let Some(best) = left.iter().copied().max_by_key(gain) else { break };
-        found.join(&FoundTerms::of(&hits[best]));
-        left.retain(|at| *at != best);
-        chosen_members.push(best);
-    }
-    chosen_members
+    choice::with_neighbours(shown, others, |at| leaves[at].end - leaves[at].start + 2)
 }
 
 fn parts(text: &[u8], leaf: &Leaf, hits: &[Hit], chosen: &ChosenTerms) -> Vec<MemberPart> {
