@@ -169,10 +169,19 @@ pub(super) fn are_stanzas(sample: &[u8], whole: bool) -> bool {
 }
 
 pub(super) fn are_entries(sample: &[u8]) -> bool {
-    let lines = || sample.split(|byte| *byte == b'\n').take(20 * MAX_BLOCKS);
-    let begin = lines().filter(|line| begins_with_time(line)).count();
-    let continue_ = lines().filter(|line| !is_blank(line) && !begins_with_time(line)).count();
-    lines().next().is_some_and(begins_with_time) && begin > MIN_BLOCKS && continue_ > 0
+    let mut lines = sample.split(|byte| *byte == b'\n').take(20 * MAX_BLOCKS);
+    if !lines.next().is_some_and(begins_with_time) {
+        return false;
+    }
+    let (mut begin, mut further) = (1, 0);
+    for line in lines.filter(|line| !is_blank(line)) {
+        if begins_with_time(line) {
+            begin += 1;
+        } else {
+            further += 1;
+        }
+    }
+    begin > MIN_BLOCKS && further > 0
 }
 
 /// Returns the fields of a stanza. A line that is no `name: value`, or is indented more than the

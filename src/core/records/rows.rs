@@ -115,6 +115,9 @@ impl RowForm {
         let lines: Vec<&[u8]> = lines.collect();
         (0..lines.len().min(LINES_BEFORE)).find_map(|at| {
             let header = lines[at].trim_ascii_end();
+            if !may_be_header(header) {
+                return None;
+            }
             let below = &lines[at + 1..];
             let is_filled = |line: &&&[u8]| !line.trim_ascii().is_empty() && !is_rule(line);
             let rows = below.iter().filter(is_filled).take(MAX_ALIGNED);
@@ -249,19 +252,29 @@ fn is_rule(line: &[u8]) -> bool {
     marks >= 3 && line.iter().all(|byte| b"-=+|: \t\r\n".contains(byte))
 }
 
+fn is_in_capitals(header: &[u8]) -> bool {
+    let letters = header.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
+    let upper = header.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+    upper * 2 >= letters
+}
+
+/// Returns true if `line` may be the header of aligned columns: its names are in capitals, or have
+/// gaps between them and no digits. The values must then have digits.
+fn may_be_header(line: &[u8]) -> bool {
+    let is_name = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    let has_digit = || line.iter().any(u8::is_ascii_digit);
+    let has_gaps = || memchr::memmem::find(line, b"  ").is_some();
+    line.len() <= HEADER_BYTES
+        && line.iter().all(is_name)
+        && line.iter().any(u8::is_ascii_alphabetic)
+        && (is_in_capitals(line) || has_gaps() && !has_digit())
+}
+
 /// Returns the offsets at which the columns of `rows` begin below `header`, at least two. A column
 /// begins after a blank that the header and almost all rows have at the same offset.
 fn columns(header: &[u8], rows: &[&[u8]]) -> Option<Vec<usize>> {
-    let is_name = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-    let letters = header.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
-    let upper = header.iter().filter(|byte| byte.is_ascii_uppercase()).count();
-    // Names are in capitals, or have no digits where the values have some.
-    let has_digit = |line: &[u8]| line.iter().any(u8::is_ascii_digit);
-    let is_unlike = || !has_digit(header) && rows.iter().all(|row| has_digit(row));
-    let has_gaps = || memchr::memmem::find(header, b"  ").is_some();
-    let is_header = upper * 2 >= letters || has_gaps() && is_unlike();
-    let is_short = header.len() <= HEADER_BYTES && header.iter().all(is_name);
-    if rows.len() < MIN_ROWS || !is_short || letters == 0 || !is_header {
+    let is_unlike = || rows.iter().all(|row| row.iter().any(u8::is_ascii_digit));
+    if rows.len() < MIN_ROWS || !(is_in_capitals(header) || is_unlike()) {
         return None;
     }
     let is_filled = |row: &[u8], at: usize| row.get(at).is_some_and(|byte| *byte != b' ');
